@@ -1,0 +1,68 @@
+"""How commands speak: tables and trees for people, `--json` for machines, one progress bar, four exit statuses.
+
+Exit status: 0 fine, 1 a check failed, 2 wrong usage, 3 bad input. Nothing moves when the output is not a terminal,
+and text from outside (tokens, names, predictions) is printed as text, never as markup or control sequences.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+CHECK_FAILED, WRONG_USAGE, BAD_INPUT = 1, 2, 3
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def plain(text: object) -> str:
+    """Text from outside, safe to print: markup escaped, control characters shown as their codes."""
+    return escape(_CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", str(text)))
+
+
+def emit_json(value: Any) -> None:
+    """The machine's answer: one JSON document on standard output, and nothing else there."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
+
+
+def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[object]], *, left: int = 1) -> Table:
+    """A plain table; the first `left` columns are text, the others numbers."""
+    made = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    for position, column in enumerate(columns):
+        made.add_column(column, justify="left" if position < left else "right")
+    for row in rows:
+        made.add_row(*(plain(cell) for cell in row))
+    return made
+
+
+class Advance(Protocol):
+    """What long work calls as it goes: how many more are done."""
+
+    def __call__(self, done: int) -> None: ...
+
+
+@contextmanager
+def progress(label: str, total: int | None, *, quiet: bool = False) -> Iterator[Advance]:
+    """A bar on standard error while work goes on; silent with `quiet` or when nobody watches.
+
+    >>> with progress("drawing", 10, quiet=True) as advance:
+    ...     advance(10)
+    """
+    if quiet or not err.is_terminal:
+        yield lambda done: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True) as bar:
+        job = bar.add_task(label, total=total)
+        yield lambda done: bar.advance(job, done)
