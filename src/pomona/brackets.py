@@ -1,0 +1,140 @@
+"""Trees as text, and back, with exact error positions.
+
+Two notations, told apart by the first character:
+
+    [MAX 2 9 [MIN 4 7 ] 0 ]                       lists: `[OP` opens, `]` closes, anything else is a leaf
+    ( ( ( [MAX 2 ) 9 ) ] )                        groups: every token between `(` and `)` is a leaf, groups are unnamed
+
+A closing bracket may be glued to what stands before it (`[MIN 4 7]`, as the ListOps paper prints). `read` and `write`
+are exact inverses on what `write` makes. Files of a million lines have their own compiled reader (`pomona.listops_text`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from pomona.compiled import Ints, compiled
+from pomona.errors import TreeError
+from pomona.trees import Forest
+
+UNNAMED = ""  # the symbol of a group that has no operator
+
+_PIECE = re.compile(r"[()\]]|\[[^\s()\[\]]*|[^\s()\[\]]+|\S")
+
+
+def read(text: str | Iterable[str], names: Sequence[str] = ()) -> Forest:
+    """Parse one text or several; `column` of the error counts characters from 1.
+
+    >>> read("[MAX 2 9 [MIN 4 7] 0]").nested()
+    [('MAX', '2', '9', ('MIN', '4', '7'), '0')]
+    """
+    index = {name: position for position, name in enumerate(names)}
+    symbols: list[int] = []
+    parents: list[int] = []
+    start = [0]
+    texts = [text] if isinstance(text, str) else text
+    for one in texts:
+        _read_one(one, index, symbols, parents)
+        start.append(len(symbols))
+    return Forest(np.array(symbols, np.int16), np.array(parents, np.int32), np.array(start, np.int64), tuple(index))
+
+
+def _read_one(text: str, index: dict[str, int], symbols: list[int], parents: list[int]) -> None:
+    base = len(symbols)
+    grouped = text.lstrip().startswith("(")
+    opener, closer = ("(", ")") if grouped else ("[", "]")
+    opened: list[tuple[str, int, list[int]]] = []  # symbol, column, children
+    finished = False
+    for match in _PIECE.finditer(text):
+        piece, column = match.group(), match.start() + 1
+        if finished:
+            raise TreeError(f"{piece!r} comes after the end of the tree", column=column)
+        if piece[0] == opener:
+            if not grouped and len(piece) == 1:
+                raise TreeError("'[' without an operator: write [MAX 2 9 ]", column=column)
+            opened.append((UNNAMED if grouped else piece[1:], column, []))
+            continue
+        if piece == closer:
+            if not opened:
+                raise TreeError(f"'{closer}' closes a list that was never opened", column=column)
+            symbol, began, children = opened.pop()
+            if not children:
+                raise TreeError(f"the list opened at column {began} is empty", column=column)
+            for child in children:
+                parents[child] = len(symbols) - base
+        elif not grouped and piece in "()":
+            raise TreeError(f"{piece!r} in a text of square brackets", column=column)
+        else:
+            symbol = piece
+        if opened:
+            opened[-1][2].append(len(symbols))
+        else:
+            finished = True
+        symbols.append(index.setdefault(symbol, len(index)))
+        parents.append(-1)
+    if opened:
+        raise TreeError(f"the text ends before the list opened at column {opened[-1][1]} is closed", column=len(text) + 1)
+    if not finished:
+        raise TreeError("there is no tree in an empty text", column=1)
+
+
+def write(forest: Forest) -> list[str]:
+    """Each tree as text: lists for named trees, groups where inner nodes are unnamed.
+
+    >>> write(Forest.from_nested([("MAX", "2", "9")]))
+    ['[MAX 2 9 ]']
+    """
+    token, kind, start = walk(forest)
+    names = forest.names
+    pieces = [
+        names[node] if action == LEAF else ("]" if names[node] else ")") if action == CLOSE else
+        (f"[{names[node]}" if names[node] else "(")
+        for node, action in zip(token.tolist(), kind.tolist(), strict=True)
+    ]
+    return [" ".join(pieces[low:high]) for low, high in zip(start[:-1].tolist(), start[1:].tolist(), strict=True)]
+
+
+LEAF, OPEN, CLOSE = 0, 1, 2
+
+
+def walk(forest: Forest) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """The trees in reading order: for each step its symbol, whether it is a leaf, opens or closes, and tree offsets."""
+    inner = np.zeros(len(forest.symbol) + 1, np.int64)
+    np.cumsum(forest.arity > 0, out=inner[1:])
+    start = forest.start + inner[forest.start]
+    return (*_walk(forest.symbol, forest.parent, forest.arity, forest.start, int(start[-1])), start)
+
+
+@compiled
+def _walk(
+    symbol: Ints, parent: Ints, arity: Ints, start: Ints, total: int
+) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.uint8]]:
+    """Post-order to reading order: the lists that begin with a leaf are the ancestors of which it is the first leaf."""
+    token = np.empty(total, np.int16)
+    kind = np.empty(total, np.uint8)
+    seen = np.zeros(len(parent), np.bool_)
+    place = 0
+    for tree in range(len(start) - 1):
+        base = start[tree]
+        for node in range(base, start[tree + 1]):
+            if arity[node]:
+                token[place], kind[place] = symbol[node], CLOSE
+                place += 1
+            else:
+                opened, up = 0, node
+                while parent[up] >= 0 and not seen[base + parent[up]]:
+                    up = base + parent[up]
+                    seen[up] = True
+                    opened += 1
+                up = node
+                for step in range(opened):
+                    up = base + parent[up]
+                    token[place + opened - 1 - step], kind[place + opened - 1 - step] = symbol[up], OPEN
+                place += opened
+                token[place], kind[place] = symbol[node], LEAF
+                place += 1
+    return token, kind
