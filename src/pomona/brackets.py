@@ -88,12 +88,14 @@ def write(forest: Forest) -> list[str]:
     >>> write(Forest.from_nested([("MAX", "2", "9")]))
     ['[MAX 2 9 ]']
     """
-    token, kind, start = walk(forest)
-    names = forest.names
+    node, kind, start = walk(forest)
+    shown = (
+        forest.names,
+        tuple(f"[{name}" if name else "(" for name in forest.names),
+        tuple("]" if name else ")" for name in forest.names),
+    )
     pieces = [
-        names[node] if action == LEAF else ("]" if names[node] else ")") if action == CLOSE else
-        (f"[{names[node]}" if names[node] else "(")
-        for node, action in zip(token.tolist(), kind.tolist(), strict=True)
+        shown[action][symbol] for symbol, action in zip(forest.symbol[node].tolist(), kind.tolist(), strict=True)
     ]
     return [" ".join(pieces[low:high]) for low, high in zip(start[:-1].tolist(), start[1:].tolist(), strict=True)]
 
@@ -101,20 +103,18 @@ def write(forest: Forest) -> list[str]:
 LEAF, OPEN, CLOSE = 0, 1, 2
 
 
-def walk(forest: Forest) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """The trees in reading order: for each step its symbol, whether it is a leaf, opens or closes, and tree offsets."""
+def walk(forest: Forest) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """The trees in reading order: for each step its node, whether that is a leaf, opens or closes; and tree offsets."""
     inner = np.zeros(len(forest.symbol) + 1, np.int64)
     np.cumsum(forest.arity > 0, out=inner[1:])
     start = forest.start + inner[forest.start]
-    return (*_walk(forest.symbol, forest.parent, forest.arity, forest.start, int(start[-1])), start)
+    return (*_walk(forest.parent, forest.arity, forest.start, int(start[-1])), start)
 
 
 @compiled
-def _walk(
-    symbol: Ints, parent: Ints, arity: Ints, start: Ints, total: int
-) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.uint8]]:
+def _walk(parent: Ints, arity: Ints, start: Ints, total: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
     """Post-order to reading order: the lists that begin with a leaf are the ancestors of which it is the first leaf."""
-    token = np.empty(total, np.int16)
+    step = np.empty(total, np.int64)
     kind = np.empty(total, np.uint8)
     seen = np.zeros(len(parent), np.bool_)
     place = 0
@@ -122,19 +122,19 @@ def _walk(
         base = start[tree]
         for node in range(base, start[tree + 1]):
             if arity[node]:
-                token[place], kind[place] = symbol[node], CLOSE
+                step[place], kind[place] = node, CLOSE
                 place += 1
-            else:
-                opened, up = 0, node
-                while parent[up] >= 0 and not seen[base + parent[up]]:
-                    up = base + parent[up]
-                    seen[up] = True
-                    opened += 1
-                up = node
-                for step in range(opened):
-                    up = base + parent[up]
-                    token[place + opened - 1 - step], kind[place + opened - 1 - step] = symbol[up], OPEN
-                place += opened
-                token[place], kind[place] = symbol[node], LEAF
-                place += 1
-    return token, kind
+                continue
+            opened, up = 0, node
+            while parent[up] >= 0 and not seen[base + parent[up]]:
+                up = base + parent[up]
+                seen[up] = True
+                opened += 1
+            up = node
+            for back in range(opened):
+                up = base + parent[up]
+                step[place + opened - 1 - back], kind[place + opened - 1 - back] = up, OPEN
+            place += opened
+            step[place], kind[place] = node, LEAF
+            place += 1
+    return step, kind

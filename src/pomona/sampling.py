@@ -120,7 +120,7 @@ class Task:
 
 def corpus_of_trees(forest: Forest, origin: Mapping[str, Any] | None = None) -> Corpus:
     """A corpus of list trees: tokens `[OP .. ]`, values by the algebra, the root's value as target."""
-    symbol, kind, start = brackets.walk(forest)
+    node, kind, start = brackets.walk(forest)
     inner = np.unique(forest.symbol[~forest.leaf]).tolist()
     leaves = np.unique(forest.symbol[forest.leaf]).tolist()
     vocabulary = tuple(dict.fromkeys(
@@ -136,7 +136,7 @@ def corpus_of_trees(forest: Forest, origin: Mapping[str, Any] | None = None) -> 
     raw = denote(forest)
     outcomes = tuple(range(10)) if len(raw) == 0 or raw.max() < 10 else tuple(range(int(raw.max()) + 1))
     return Corpus(
-        table[kind, symbol], start, vocabulary, forest, raw, outcomes, raw[forest.root][:, None], origin=dict(origin or {})
+        table[kind, forest.symbol[node]], start, vocabulary, forest, raw, outcomes, raw[forest.root][:, None], origin=dict(origin or {})
     )
 
 

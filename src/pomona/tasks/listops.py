@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pomona.algebra import FIRST, INTERPRETED, LAST, MAX, MED, MIN, OPERATORS, SM, apply, denote, operators_named
-from pomona.compiled import Bytes, Ints, compiled, inlined
+from pomona.algebra import FIRST, INTERPRETED, LAST, MAX, MED, MIN, OPERATORS, SM, apply, counted, denote, operators_named, settle
+from pomona.compiled import Bytes, Ints, compiled
 from pomona.corpus import KEY_SEED, Corpus, absorb, codes
 from pomona.errors import SpecError
 from pomona.randomness import below, mix, open_stream
@@ -289,20 +289,15 @@ def _build(
     key: np.uint64, numbers: Ints, first: int, tokens: Bytes, token_start: Ints, symbol: Ints, parent: Ints, start: Ints,
     values: Ints, branching: np.uint64, depth: int, arguments: int, operators: Ints,
 ) -> int:  # fmt: skip
-    """The same draws again, this time written down from row `first` on; how many rows the arrays had room for.
-
-    The arguments of each open list are kept as ten counters of six bits in one word (`_ranked`), from which MIN, MAX and
-    MED are read without a loop; lists of more than 31 arguments would overflow them and go through `apply`.
-    """
+    """The same draws again, this time written down from row `first` on; how many rows the arrays had room for."""
     choices = (arguments - 1) * len(operators)
-    packed = arguments <= 31
     left = np.empty(depth + 1, np.int64)
     operator = np.empty(depth + 1, np.int64)
     arity = np.empty(depth + 1, np.int64)
     tally = np.zeros(depth + 1, np.uint64)
     total = np.zeros(depth + 1, np.int64)
     child = np.empty(depth * arguments + arguments + 1, np.int64)
-    value = np.empty(arguments + 1, np.int64)
+    value = np.empty(len(child), np.int64)
     closing = 10 + len(operators)
     for row in range(first, len(numbers)):
         state, gamma = open_stream(key, numbers[row])
@@ -324,33 +319,22 @@ def _build(
                 continue
             answer = below(word & np.uint64(0xFFFFFFFF), 10)
             tokens[place] = symbol[node] = values[node] = answer
-            child[high] = node
+            value[high], child[high] = answer, node
             place, node, high = place + 1, node + 1, high + 1
             while level:
-                tally[level] += np.uint64(1) << np.uint64(6 * answer)
+                tally[level] += counted(answer)
                 total[level] += answer
                 left[level - 1] -= 1
                 if left[level - 1]:
                     break
                 level -= 1
-                count = arity[level]
-                low = high - count
-                rule = operators[operator[level]]
-                if packed and rule <= MED:
-                    lower = 0 if rule == MIN else count - 1 if rule == MAX else (count - 1) >> 1
-                    upper = 0 if rule == MIN else count - 1 if rule == MAX else count >> 1
-                    answer = (_ranked(tally[level + 1], lower) + _ranked(tally[level + 1], upper)) >> 1
-                elif rule == SM:
-                    answer = total[level + 1] % 10
-                else:
-                    for argument in range(count):
-                        value[argument] = values[child[low + argument]]
-                    answer = apply(rule, value, 0, count)
+                low = high - arity[level]
+                answer = settle(operators[operator[level]], tally[level + 1], total[level + 1], value, low, high)
                 for argument in range(low, high):
                     parent[child[argument]] = node - base
                 tokens[place] = closing
                 symbol[node] = 10 + operator[level]
-                values[node] = answer
+                values[node] = value[low] = answer
                 child[low] = node
                 place, node, high = place + 1, node + 1, low + 1
             if level == 0:
@@ -358,15 +342,3 @@ def _build(
         parent[node - 1] = -1
         token_start[row + 1], start[row + 1] = place, node
     return len(numbers)
-
-
-_ONES = np.uint64(0x0041041041041041)  # 1 in each of ten fields of six bits
-_TOPS = np.uint64(0x0820820820820820)  # the highest bit of each field
-
-
-@inlined
-def _ranked(tally: np.uint64, rank: int) -> int:
-    """The digit of this rank (0 the least) among those counted: how many digits have at most `rank` below or at them."""
-    upto = tally * _ONES  # each field: how many arguments are at most this digit
-    above = (upto + np.uint64(31 - rank) * _ONES) & _TOPS
-    return 10 - np.int64((((above >> np.uint64(5)) * _ONES) >> np.uint64(54)) & np.uint64(63))
