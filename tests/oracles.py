@@ -219,3 +219,38 @@ def span_chance(length: int, low: int, high: int) -> Fraction:
     if width == length or width == 1:
         return Fraction(1)
     return Fraction(1, width) if low == 0 or high == length else Fraction(2, width * (width + 1))
+
+
+# -- comparing trees -------------------------------------------------------------------------------------------------
+
+
+def constituents(tree: Tree, root: bool = True, leaves_too: bool = False) -> set[tuple[int, int]]:
+    """The set of spans that count."""
+    length = len(leaves(tree))
+    return {
+        (low, high)
+        for low, high in spans(tree)
+        if (root or high - low < length) and (leaves_too or high - low > 1)
+    }
+
+
+def sentence_f1(predicted: Tree, gold: Tree, root: bool = True, leaves_too: bool = False) -> Fraction | None:
+    """F1 by precision and recall, None where there is nothing to compare."""
+    mine, theirs = constituents(predicted, root, leaves_too), constituents(gold, root, leaves_too)
+    if len(leaves(gold)) == 1 or not mine | theirs:
+        return None
+    if not mine & theirs:
+        return Fraction(0)
+    precision, recall = Fraction(len(mine & theirs), len(mine)), Fraction(len(mine & theirs), len(theirs))
+    return 2 * precision * recall / (precision + recall)
+
+
+def list_token_spans(tree: Tree) -> set[tuple[int, int]]:
+    """Where each list stands in the text, tokens counted from 0."""
+    found, opened = set(), []
+    for place, token in enumerate(to_text(tree).split()):
+        if token.startswith("["):
+            opened.append(place)
+        elif token == "]":
+            found.add((opened.pop(), place + 1))
+    return found
