@@ -22,12 +22,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pomona import brackets
 from pomona.compiled import Ints, compiled, inlined
 from pomona.errors import SpecError, TreeError, did_you_mean
 from pomona.trees import Forest
 
 MIN, MAX, MED, SM, FIRST, LAST = range(6)
+VALUE_LIMIT = 1 << 15  # values are 16-bit
 INTERPRETED = -1  # the number of an operator that has no compiled rule
 
 
@@ -49,9 +49,14 @@ def _holders(arguments: Sequence[int], value: int) -> list[tuple[int, ...]]:
     return [(place,) for place, argument in enumerate(arguments) if argument == value]
 
 
-def _median_holders(arguments: Sequence[int]) -> list[tuple[int, ...]]:
+def _middle(arguments: Sequence[int]) -> tuple[int, int]:
+    """The middle two in rank, which are one and the same where the number is odd."""
     ranked = sorted(arguments)
-    low, high = ranked[(len(ranked) - 1) // 2], ranked[len(ranked) // 2]
+    return ranked[(len(ranked) - 1) // 2], ranked[len(ranked) // 2]
+
+
+def _median_holders(arguments: Sequence[int]) -> list[tuple[int, ...]]:
+    low, high = _middle(arguments)
     if len(arguments) % 2:
         return _holders(arguments, low)
     return [
@@ -67,7 +72,7 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType({
     for operator in (
         Operator("MIN", min, lambda xs: _holders(xs, min(xs)), MIN),
         Operator("MAX", max, lambda xs: _holders(xs, max(xs)), MAX),
-        Operator("MED", lambda xs: (sorted(xs)[(len(xs) - 1) // 2] + sorted(xs)[len(xs) // 2]) // 2, _median_holders, MED),
+        Operator("MED", lambda xs: sum(_middle(xs)) // 2, _median_holders, MED),
         Operator("SM", lambda xs: sum(xs) % 10, None, SM),
         Operator("FIRST", lambda xs: xs[0], lambda xs: [(0,)], FIRST),
         Operator("LAST", lambda xs: xs[-1], lambda xs: [(len(xs) - 1,)], LAST),
@@ -98,12 +103,22 @@ def denote(forest: Forest, operators: Mapping[str, Operator] = OPERATORS) -> npt
             values[node] = constants[symbol]
         else:
             arguments = values[children[offsets[node] : offsets[node + 1]]].tolist()
-            values[node] = operators[forest.names[symbol]].rule(arguments)
+            values[node] = _checked_value(operators[forest.names[symbol]], arguments)
     return values
 
 
+def _checked_value(operator: Operator, arguments: list[int]) -> int:
+    value = operator.rule(arguments)
+    if not isinstance(value, (int, np.integer)) or not -VALUE_LIMIT <= value < VALUE_LIMIT:
+        raise SpecError(
+            f"the rule of {operator.name!r} made {value!r} of {arguments}; "
+            f"a value is a whole number from {-VALUE_LIMIT} to {VALUE_LIMIT - 1}"
+        )
+    return int(value)
+
+
 def _tables(forest: Forest, operators: Mapping[str, Operator]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int16]]:
-    """For each symbol the number of its compiled rule and, for numerals, its value; anything else in use is an error."""
+    """For each symbol the number of its compiled rule and, for numerals, its value; other names in use are errors."""
     used_inner = set(np.unique(forest.symbol[~forest.leaf]).tolist())
     used_leaf = set(np.unique(forest.symbol[forest.leaf & (forest.links == 0)]).tolist())
     numbers = np.full(len(forest.names), INTERPRETED, np.int8)
@@ -123,7 +138,7 @@ def _tables(forest: Forest, operators: Mapping[str, Operator]) -> tuple[npt.NDAr
 @compiled
 def apply(number: int, arguments: Ints, low: int, high: int) -> int:
     """The compiled rules, on `arguments[low:high]`, which MED sorts in place."""
-    value = arguments[low]
+    value = int(arguments[low])
     if number == MIN:
         for place in range(low + 1, high):
             value = min(value, arguments[place])
@@ -187,9 +202,9 @@ def _denote(symbol: Ints, arity: Ints, link: Ints, numbers: Ints, constants: Int
     high = 0
     for node in range(len(symbol)):
         if link[node]:
-            value = np.int64(values[node - link[node]])
+            value = int(values[node - link[node]])
         elif arity[node] == 0:
-            value = np.int64(constants[symbol[node]])
+            value = int(constants[symbol[node]])
         else:
             value = apply(numbers[symbol[node]], stack, high - arity[node], high)
         high -= arity[node]
@@ -268,21 +283,21 @@ def _dependency(symbol: Ints, arity: Ints, link: Ints, values: Ints, numbers: In
             number = numbers[symbol[node]]
             deepest = 0
             if number == FIRST:
-                deepest = result[stack[low]]
+                deepest = int(result[stack[low]])
             elif number == LAST:
-                deepest = result[stack[high - 1]]
+                deepest = int(result[stack[high - 1]])
             elif number == SM:
                 for place in range(low, high):
-                    deepest = max(deepest, result[stack[place]])
+                    deepest = max(deepest, int(result[stack[place]]))
             elif number == MED and count % 2 == 0:
                 for place in range(low, high):
                     ranked[place] = values[stack[place]]
                 apply(MED, ranked, low, high)
                 first, second = ranked[(low + high - 1) // 2], ranked[(low + high) // 2]
                 # Shallowest holder of each middle value; the two shallowest when the middle values are equal.
-                one, two = np.int64(1 << 30), np.int64(1 << 30)
+                one, two = 1 << 30, 1 << 30
                 for place in range(low, high):
-                    here = np.int64(result[stack[place]])
+                    here = int(result[stack[place]])
                     if first == second and values[stack[place]] == first:
                         if here < one:
                             one, two = here, one
@@ -294,10 +309,10 @@ def _dependency(symbol: Ints, arity: Ints, link: Ints, values: Ints, numbers: In
                         two = min(two, here)
                 deepest = max(one, two)
             else:  # MIN, MAX and MED of an odd number: any argument that holds the answer
-                deepest = np.int64(1 << 30)
+                deepest = 1 << 30
                 for place in range(low, high):
                     if values[stack[place]] == values[node]:
-                        deepest = min(deepest, np.int64(result[stack[place]]))
+                        deepest = min(deepest, int(result[stack[place]]))
             result[node] = deepest + 1
         stack[low] = node
         high = low + 1

@@ -6,7 +6,8 @@ Two notations, told apart by the first character:
     ( ( ( [MAX 2 ) 9 ) ] )                        groups: every token between `(` and `)` is a leaf, groups are unnamed
 
 A closing bracket may be glued to what stands before it (`[MIN 4 7]`, as the ListOps paper prints). `read` and `write`
-are exact inverses on what `write` makes. Files of a million lines have their own compiled reader (`pomona.listops_text`).
+are exact inverses; what could not be read back is not written. Files of a million lines have their own compiled reader
+(`pomona.listops_text`).
 """
 
 from __future__ import annotations
@@ -19,28 +20,38 @@ import numpy.typing as npt
 
 from pomona.compiled import Ints, compiled
 from pomona.errors import TreeError
-from pomona.trees import Forest
+from pomona.trees import Forest, numbered
 
 UNNAMED = ""  # the symbol of a group that has no operator
 
-_PIECE = re.compile(r"[()\]]|\[[^\s()\[\]]*|[^\s()\[\]]+|\S")
+_PIECE = re.compile(r"[()\]]|\[[^\s()\[\]]*|[^\s()\[\]]+")
+_WORD = re.compile(r"[^\s()\[\]]+")  # an operator, or a leaf between square brackets
+_TOKEN = re.compile(r"\]|\[[^\s()\[\]]*|[^\s()\[\]]+")  # a leaf between round ones, where `[MAX` and `]` are words too
 
 
 def read(text: str | Iterable[str], names: Sequence[str] = ()) -> Forest:
-    """Parse one text or several; `column` of the error counts characters from 1.
+    """Parse one text or several; an error names the column, counted from 1, and which of several texts, from 0.
 
     >>> read("[MAX 2 9 [MIN 4 7] 0]").nested()
     [('MAX', '2', '9', ('MIN', '4', '7'), '0')]
     """
-    index = {name: position for position, name in enumerate(names)}
+    index = numbered(names)
     symbols: list[int] = []
     parents: list[int] = []
     start = [0]
     texts = [text] if isinstance(text, str) else text
-    for one in texts:
-        _read_one(one, index, symbols, parents)
+    for number, one in enumerate(texts):
+        try:
+            _read_one(one, index, symbols, parents)
+        except TreeError as error:
+            if isinstance(text, str):
+                raise
+            placed = TreeError(f"text {number}, {error}")
+            placed.column = error.column
+            raise placed from None
         start.append(len(symbols))
-    return Forest(np.array(symbols, np.int16), np.array(parents, np.int32), np.array(start, np.int64), tuple(index))
+    table = tuple(numbered(index))
+    return Forest(np.array(symbols, np.int16), np.array(parents, np.int32), np.array(start, np.int64), table)
 
 
 def _read_one(text: str, index: dict[str, int], symbols: list[int], parents: list[int]) -> None:
@@ -77,7 +88,8 @@ def _read_one(text: str, index: dict[str, int], symbols: list[int], parents: lis
         symbols.append(index.setdefault(symbol, len(index)))
         parents.append(-1)
     if opened:
-        raise TreeError(f"the text ends before the list opened at column {opened[-1][1]} is closed", column=len(text) + 1)
+        began = opened[-1][1]
+        raise TreeError(f"the text ends before the list opened at column {began} is closed", column=len(text) + 1)
     if not finished:
         raise TreeError("there is no tree in an empty text", column=1)
 
@@ -88,6 +100,7 @@ def write(forest: Forest) -> list[str]:
     >>> write(Forest.from_nested([("MAX", "2", "9")]))
     ['[MAX 2 9 ]']
     """
+    _check_writable(forest)
     node, kind, start = walk(forest)
     shown = (
         forest.names,
@@ -98,6 +111,23 @@ def write(forest: Forest) -> list[str]:
         shown[action][symbol] for symbol, action in zip(forest.symbol[node].tolist(), kind.tolist(), strict=True)
     ]
     return [" ".join(pieces[low:high]) for low, high in zip(start[:-1].tolist(), start[1:].tolist(), strict=True)]
+
+
+def _check_writable(forest: Forest) -> None:
+    """Refuse what `read` would not give back: names that are not one token, trees with named and unnamed lists."""
+    named = np.array([name != UNNAMED for name in forest.names], bool)
+    word = np.array([_WORD.fullmatch(name) is not None for name in forest.names], bool)
+    token = np.array([_TOKEN.fullmatch(name) is not None for name in forest.names], bool)
+    inner = ~forest.leaf
+    grouped = (inner & ~named[forest.symbol])[forest.root][forest.tree]  # is the node's tree written with groups?
+    fine = np.where(inner, np.where(grouped, ~named[forest.symbol], word[forest.symbol]),
+                    np.where(grouped, token[forest.symbol], word[forest.symbol]))
+    if not fine.all():
+        node = int(np.argmin(fine))
+        name, tree = forest.names[forest.symbol[node]], forest.tree[node]
+        what = "a list" if inner[node] else "a leaf"
+        notation = "groups" if grouped[node] else "lists"
+        raise TreeError(f"tree {tree} cannot be written as {notation}: {what} is called {name!r}")
 
 
 LEAF, OPEN, CLOSE = 0, 1, 2

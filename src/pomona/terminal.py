@@ -62,7 +62,8 @@ def progress(label: str, total: int | None, *, quiet: bool = False) -> Iterator[
     if quiet or not err.is_terminal:
         yield lambda done: None
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    label_column = TextColumn("{task.description}")
+    columns = (SpinnerColumn(), label_column, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True) as bar:
         job = bar.add_task(label, total=total)
         yield lambda done: bar.advance(job, done)
