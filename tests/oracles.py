@@ -228,9 +228,7 @@ def constituents(tree: Tree, root: bool = True, leaves_too: bool = False) -> set
     """The set of spans that count."""
     length = len(leaves(tree))
     return {
-        (low, high)
-        for low, high in spans(tree)
-        if (root or high - low < length) and (leaves_too or high - low > 1)
+        (low, high) for low, high in spans(tree) if (root or high - low < length) and (leaves_too or high - low > 1)
     }
 
 

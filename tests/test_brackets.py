@@ -139,4 +139,4 @@ def test_the_walk_is_the_text(nested: list[Any]) -> None:
             if name == "]":
                 assert action == brackets.CLOSE
             else:
-                assert (forest.names[token], action) == (name, what)
+                assert (forest.names[forest.symbol[token]], action) == (name, what)

@@ -223,6 +223,4 @@ def test_gather_is_list_indexing(lengths: list[int], data: st.DataObject) -> Non
     pieces = [list(range(low, high)) for low, high in itertools.pairwise(start)]
     rows = data.draw(st.lists(st.integers(-len(lengths), len(lengths) - 1)))
     offsets, positions = gather(start, np.array(rows, np.int64))
-    assert [positions[low:high].tolist() for low, high in itertools.pairwise(offsets)] == [
-        pieces[row] for row in rows
-    ]
+    assert [positions[low:high].tolist() for low, high in itertools.pairwise(offsets)] == [pieces[row] for row in rows]

@@ -67,7 +67,7 @@ def _median_holders(arguments: Sequence[int]) -> list[tuple[int, ...]]:
     ]
 
 
-OPERATORS: Mapping[str, Operator] = MappingProxyType({
+_DEFINED: dict[str, Operator] = {
     operator.name: operator
     for operator in (
         Operator("MIN", min, lambda xs: _holders(xs, min(xs)), MIN),
@@ -77,7 +77,16 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType({
         Operator("FIRST", lambda xs: xs[0], lambda xs: [(0,)], FIRST),
         Operator("LAST", lambda xs: xs[-1], lambda xs: [(len(xs) - 1,)], LAST),
     )
-})
+}
+OPERATORS: Mapping[str, Operator] = MappingProxyType(_DEFINED)  # a view: `define_operator` adds to it
+
+
+def define_operator(operator: Operator) -> Operator:
+    """Make a user's own operator known to every task, reader and check under its name."""
+    known = _DEFINED.get(operator.name)
+    if known is not None and known != operator:
+        raise SpecError(f"an operator called {operator.name!r} is defined already; choose another name")
+    return _DEFINED.setdefault(operator.name, operator)
 
 
 def operators_named(names: Sequence[str], known: Mapping[str, Operator] = OPERATORS) -> tuple[Operator, ...]:
@@ -162,7 +171,7 @@ def apply(number: int, arguments: Ints, low: int, high: int) -> int:
     return value
 
 
-# MIN, MAX and MED of digits without a loop: the arguments of a list are counted in one word of ten fields, six bits each.
+# MIN, MAX and MED of digits without a loop: the arguments of a list are counted in one word, ten fields of six bits.
 _ONES = np.uint64(0x0041041041041041)  # 1 in each field
 _TOPS = np.uint64(0x0820820820820820)  # the highest bit of each field
 _MOST = 31  # arguments that a field can count with its highest bit free
@@ -176,10 +185,10 @@ def counted(digit: int) -> np.uint64:
 
 @inlined
 def _ranked(tally: np.uint64, rank: int) -> int:
-    """The digit of this rank (0 the least): ten less the number of digits that more than `rank` arguments do not exceed."""
+    """The digit of this rank (0 the least): ten less the number of digits that exceed or equal more than `rank`."""
     upto = tally * _ONES  # each field: how many arguments are at most this digit
     above = (upto + np.uint64(_MOST - rank) * _ONES) & _TOPS
-    return 10 - np.int64((((above >> np.uint64(5)) * _ONES) >> np.uint64(54)) & np.uint64(63))
+    return 10 - int((((above >> np.uint64(5)) * _ONES) >> np.uint64(54)) & np.uint64(63))
 
 
 @compiled
@@ -233,9 +242,7 @@ def steps(forest: Forest, values: Ints) -> Iterator[Step]:
         yield Step(tree, node - int(forest.start[tree]), forest.names[forest.symbol[node]], inputs, int(values[node]))
 
 
-def dependency(
-    forest: Forest, values: Ints, operators: Mapping[str, Operator] = OPERATORS
-) -> npt.NDArray[np.int32]:
+def dependency(forest: Forest, values: Ints, operators: Mapping[str, Operator] = OPERATORS) -> npt.NDArray[np.int32]:
     """For every node, the operators on the longest way down through arguments that decide; the shallowest proof counts.
 
     0 at a digit. Where several sets of arguments would each fix the answer (two equal minima), the one that needs

@@ -107,9 +107,7 @@ def write(forest: Forest) -> list[str]:
         tuple(f"[{name}" if name else "(" for name in forest.names),
         tuple("]" if name else ")" for name in forest.names),
     )
-    pieces = [
-        shown[action][symbol] for symbol, action in zip(forest.symbol[node].tolist(), kind.tolist(), strict=True)
-    ]
+    pieces = [shown[action][symbol] for symbol, action in zip(forest.symbol[node].tolist(), kind.tolist(), strict=True)]
     return [" ".join(pieces[low:high]) for low, high in zip(start[:-1].tolist(), start[1:].tolist(), strict=True)]
 
 
@@ -120,8 +118,11 @@ def _check_writable(forest: Forest) -> None:
     token = np.array([_TOKEN.fullmatch(name) is not None for name in forest.names], bool)
     inner = ~forest.leaf
     grouped = (inner & ~named[forest.symbol])[forest.root][forest.tree]  # is the node's tree written with groups?
-    fine = np.where(inner, np.where(grouped, ~named[forest.symbol], word[forest.symbol]),
-                    np.where(grouped, token[forest.symbol], word[forest.symbol]))
+    fine = np.where(
+        inner,
+        np.where(grouped, ~named[forest.symbol], word[forest.symbol]),
+        np.where(grouped, token[forest.symbol], word[forest.symbol]),
+    )
     if not fine.all():
         node = int(np.argmin(fine))
         name, tree = forest.names[forest.symbol[node]], forest.tree[node]

@@ -14,6 +14,7 @@ format, the chunk size, the number of workers or the order of the vocabulary.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -172,7 +173,8 @@ class Corpus:
         if len(parts) == 1:
             return first
         if any(part.width != first.width for part in parts):
-            raise FormatError(f"corpora with {sorted({part.width for part in parts})} trees an example cannot be joined")
+            widths = sorted({part.width for part in parts})
+            raise FormatError(f"corpora with {widths} trees an example cannot be joined")
         vocabulary = tuple(dict.fromkeys(token for part in parts for token in part.vocabulary))
         outcomes = tuple(dict.fromkeys(outcome for part in parts for outcome in part.outcomes))
         starts = [np.zeros(1, np.int64)]
@@ -217,25 +219,25 @@ class Corpus:
         """Dependency depth of each tree: operators on the way to the digits that decide it. One row an example."""
         if not self.outcomes:
             return self.tree_nesting
-        numbers = np.array([out if isinstance(out, int) else place for place, out in enumerate(self.outcomes)], np.int64)
-        values = numbers[self.values]
+        numbers = [out if isinstance(out, int) else place for place, out in enumerate(self.outcomes)]
+        values = np.array(numbers, np.int64)[self.values]
         return algebra.dependency(self.forest, values)[self.forest.root].reshape(len(self), self.width)
 
     @property
     def nesting(self) -> npt.NDArray[np.int32]:
         """Nesting depth of each example, the deepest of its trees."""
-        return self.tree_nesting.max(axis=1)
+        return np.asarray(self.tree_nesting.max(axis=1), np.int32)
 
     @property
     def dependency(self) -> npt.NDArray[np.int32]:
         """Dependency depth of each example, the deepest of its trees."""
-        return self.tree_dependency.max(axis=1)
+        return np.asarray(self.tree_dependency.max(axis=1), np.int32)
 
     @property
     def texts(self) -> list[str]:
         """Each example's tokens, joined by blanks."""
         words = np.array(self.vocabulary, object)[self.tokens].tolist()
-        return [" ".join(words[low:high]) for low, high in zip(self.token_start[:-1], self.token_start[1:], strict=True)]
+        return [" ".join(words[low:high]) for low, high in itertools.pairwise(self.token_start.tolist())]
 
     @property
     def fingerprint(self) -> str:
@@ -268,7 +270,8 @@ class Fingerprint:
         put["symbols"].update(codes(corpus.forest.names)[corpus.forest.symbol].astype("<u8", copy=False).data)
         put["trees"].update(corpus.forest.parent.astype("<i4", copy=False).data)
         if corpus.forest.link is not None:
-            self._columns.setdefault("links", hashlib.sha256()).update(corpus.forest.link.astype("<i4", copy=False).data)
+            links = self._columns.setdefault("links", hashlib.sha256())
+            links.update(corpus.forest.link.astype("<i4", copy=False).data)
         return self
 
     def hexdigest(self) -> str:
@@ -317,4 +320,4 @@ def _renumbered(column: npt.NDArray[Any], old: Sequence[Any], new: Sequence[Any]
     place = {name: position for position, name in enumerate(new)}
     kind = column.dtype if column.dtype != np.uint8 or len(new) < 256 else np.dtype(np.uint16)
     table = np.array([*(place[name] for name in old), -1 if np.issubdtype(kind, np.signedinteger) else 0], kind)
-    return table[column]
+    return np.asarray(table[column])

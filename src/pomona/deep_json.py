@@ -20,7 +20,7 @@ def loads(text: str) -> Any:
     {'a': [1, {'b': None}]}
     """
     decode = json.JSONDecoder().decode
-    scan = json.decoder.scanstring
+    scan = json.decoder.scanstring  # type: ignore[attr-defined]
     root: list[Any] = []
     stack: list[Any] = [root]  # containers still open; the last receives the next value
     names: list[str | None] = [None]  # the member name that the next value of each goes under
@@ -68,7 +68,9 @@ def loads(text: str) -> Any:
             place += 1
             expecting = "name" if isinstance(stack[-1], dict) else "value"
         else:
-            raise json.JSONDecodeError("Extra data" if len(stack) == 1 and root else f"Expecting {expecting}", text, place)
+            raise json.JSONDecodeError(
+                "Extra data" if len(stack) == 1 and root else f"Expecting {expecting}", text, place
+            )
         place = _SPACE.match(text, place).end()  # type: ignore[union-attr]
     if len(stack) > 1 or not root:
         raise json.JSONDecodeError("Expecting value", text, len(text))

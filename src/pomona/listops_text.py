@@ -9,7 +9,6 @@ of the left-branching tree, so a file that lost or moved one is found out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -136,7 +135,7 @@ def _parse(
                 return tokens, token_start, symbol, parent, start, values, answers, (7, at)
             if done:
                 if byte != TAB or answered:
-                    fault = 9 if byte == ROUND_OPEN or byte == ROUND_CLOSE else 6
+                    fault = 9 if byte in (ROUND_OPEN, ROUND_CLOSE) else 6
                     return tokens, token_start, symbol, parent, start, values, answers, (fault, at)
                 at += 1
                 if at >= size or not (ZERO <= text[at] <= ZERO + 9) or (at + 1 < size and text[at + 1] > RETURN):
@@ -168,7 +167,7 @@ def _parse(
                 place += 1
                 at += length
                 continue
-            if byte == ROUND_OPEN or byte == ROUND_CLOSE:
+            if byte in (ROUND_OPEN, ROUND_CLOSE):
                 return tokens, token_start, symbol, parent, start, values, answers, (9, at)
             if at + 1 < size and text[at + 1] > BLANK:
                 return tokens, token_start, symbol, parent, start, values, answers, (1, at)
@@ -246,9 +245,7 @@ def _digit(corpus: Corpus, value: int) -> int:
 
 def check_writable(corpus: Corpus, path: str | Path) -> None:
     """ListOps lines hold one tree of lists over digits and one digit as answer; anything else is refused."""
-    bad: Sequence[str] = [
-        word for word in corpus.vocabulary if word != "]" and not (word.startswith("[") or (word.isdigit() and len(word) == 1))
-    ]
+    bad = [word for word in corpus.vocabulary if word not in (*DIGITS, "]") and not word.startswith("[")]
     if corpus.width != 1 or corpus.targets.shape[1] != 1 or bad or any(isinstance(out, str) for out in corpus.outcomes):
         raise FormatError(
             "this corpus is not ListOps (one tree of digits and operators, one digit as answer); "

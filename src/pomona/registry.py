@@ -50,9 +50,7 @@ class Registry(Generic[T]):
         self._entries: dict[str, Entry[T]] = {}
         self._discovered = False
 
-    def add(
-        self, name: str, *, presets: Mapping[str, Mapping[str, Any]] | None = None
-    ) -> Callable[[type[T]], type[T]]:
+    def add(self, name: str, *, presets: Mapping[str, Mapping[str, Any]] | None = None) -> Callable[[type[T]], type[T]]:
         """A decorator that puts a frozen dataclass under a name, with named groups of settings."""
 
         def put(kind: type[T]) -> type[T]:

@@ -73,7 +73,7 @@ class Task:
             if getattr(self, split) < 0:
                 raise SpecError(f"{split} = {getattr(self, split)}: a split has 0 or more rows")
         if self.iid and self.law("iid") == self.law("test"):
-            raise SpecError("iid is for tasks whose test set is drawn otherwise than train; here it would be a second test")
+            raise SpecError("iid is for tasks whose test is drawn otherwise than train; here it would be a second test")
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -82,7 +82,7 @@ class Task:
         return {split: getattr(self, split) for split in held_out if getattr(self, split)}
 
     def law(self, split: str) -> Task:
-        """This task as it is for one split: its shifts applied, its sizes forgotten. Splits of equal law share a pool."""
+        """This task as it is for one split: shifts applied, sizes forgotten. Splits of equal law share a pool."""
         changes = {setting: value for where, setting, value in self.shift if where == split}
         changes = {key: tuple(value) if isinstance(value, list) else value for key, value in changes.items()}
         return dataclasses.replace(self, shift=(), **dict.fromkeys(self.sized, 0), **changes)
@@ -123,9 +123,11 @@ def corpus_of_trees(forest: Forest, origin: Mapping[str, Any] | None = None) -> 
     node, kind, start = brackets.walk(forest)
     inner = np.unique(forest.symbol[~forest.leaf]).tolist()
     leaves = np.unique(forest.symbol[forest.leaf]).tolist()
-    vocabulary = tuple(dict.fromkeys(
-        [*(forest.names[leaf] for leaf in leaves), *(f"[{forest.names[operator]}" for operator in inner), "]"]
-    ))
+    vocabulary = tuple(
+        dict.fromkeys(
+            [*(forest.names[leaf] for leaf in leaves), *(f"[{forest.names[operator]}" for operator in inner), "]"]
+        )
+    )
     place = {word: position for position, word in enumerate(vocabulary)}
     table = np.zeros((3, len(forest.names)), np.uint16)
     for leaf in leaves:
@@ -136,7 +138,14 @@ def corpus_of_trees(forest: Forest, origin: Mapping[str, Any] | None = None) -> 
     raw = denote(forest)
     outcomes = tuple(range(10)) if len(raw) == 0 or raw.max() < 10 else tuple(range(int(raw.max()) + 1))
     return Corpus(
-        table[kind, forest.symbol[node]], start, vocabulary, forest, raw, outcomes, raw[forest.root][:, None], origin=dict(origin or {})
+        table[kind, forest.symbol[node]],
+        start,
+        vocabulary,
+        forest,
+        raw,
+        outcomes,
+        raw[forest.root][:, None],
+        origin=dict(origin or {}),
     )
 
 
@@ -319,7 +328,8 @@ class _Pool:
         """Each worker scans a block; what is kept is decided in order of number."""
         firsts = [self._next + block * worker for worker in range(self._workers)]
         self._next += block * self._workers
-        return [self._keep(scan, block) for scan in self._crew.map(lambda at: self.law.scan(self.key, at, block), firsts)]
+        scans = self._crew.map(lambda first: self.law.scan(self.key, first, block), firsts)
+        return [self._keep(scan, block) for scan in scans]
 
     def _keep(self, scan: Scan, block: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
         fresh = self._fresh(scan.keys)
@@ -331,8 +341,8 @@ class _Pool:
         if self._fruitless >= PATIENCE:
             raise SplitError(
                 f"{self.law.name}: {self._next:,} draws gave {self._kept:,} different examples, the last "
-                f"{self._fruitless:,} none; these settings hold no more, or next to none. Ask for fewer rows, or loosen "
-                "the length, nesting or depth settings."
+                f"{self._fruitless:,} none; these settings hold no more, or next to none. Ask for fewer rows, or "
+                "loosen the length, nesting or depth settings."
             )
         return numbers, scan.keys[fresh]
 

@@ -50,7 +50,8 @@ def files_in(paths: Iterable[str | Path]) -> list[Path]:
     found: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
-            inside = sorted(one for one in path.iterdir() if one.is_file() and one.suffix in (".parquet", ".jsonl", ".tsv"))
+            known = (".parquet", ".jsonl", ".tsv")
+            inside = sorted(one for one in path.iterdir() if one.is_file() and one.suffix in known)
             if not inside:
                 raise FormatError("the folder holds no .parquet, .jsonl or .tsv file", path=path)
             found += inside
@@ -87,8 +88,9 @@ def verify(*paths: str | Path, progress: Callable[[int], None] | None = None) ->
 
 
 def _without_place(error: FormatError) -> str:
-    column = f"column {error.column}: " if error.column is not None else ""
-    return column + str(error).rpartition(f"column {error.column}: " if error.column is not None else f"{error.path}: ")[2]
+    """The message without file and line, which a Problem shows itself."""
+    place = str(error).partition(f"line {error.line}")[2].lstrip(",: ") if error.line is not None else ""
+    return place or str(error).removeprefix(f"{error.path}: ")
 
 
 def line_of(corpus: Corpus, row: int) -> int:
@@ -128,7 +130,8 @@ def _wrong_answers(path: Path, corpus: Corpus, rules: set[str]) -> Iterable[Prob
         for row in np.flatnonzero(wrong).tolist():
             given = ", ".join(str(corpus.outcomes[value]) for value in corpus.targets[row])
             right = ", ".join(str(corpus.outcomes[value]) if value >= 0 else "no known outcome" for value in roots[row])
-            yield Problem(str(path), line_of(corpus, row), "wrong answer", f"the file says {given}, the rules give {right}")
+            message = f"the file says {given}, the rules give {right}"
+            yield Problem(str(path), line_of(corpus, row), "wrong answer", message)
     nodes = np.flatnonzero(expected != corpus.values)
     rows = np.unique(corpus.forest.tree[nodes] // corpus.width, return_index=True)
     for row, first in zip(rows[0].tolist(), rows[1].tolist(), strict=True):
@@ -151,7 +154,8 @@ def _wrong_tokens(path: Path, corpus: Corpus) -> Iterable[Problem]:
         return
     for row, (tokens, tree) in enumerate(zip(corpus.texts, brackets.write(corpus.forest), strict=True)):
         if tokens != tree:
-            yield Problem(str(path), line_of(corpus, row), "wrong tokens", f"the tokens are not those of the tree {tree[:80]}")
+            message = f"the tokens are not those of the tree {tree[:80]}"
+            yield Problem(str(path), line_of(corpus, row), "wrong tokens", message)
 
 
 def _repeated(path: Path, corpus: Corpus) -> Iterable[Problem]:

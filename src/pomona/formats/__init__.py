@@ -70,7 +70,10 @@ def recognise(path: str | Path) -> tuple[str, Format]:
         message = "the file begins with a byte order mark; save it as UTF-8 without one"
         raise FormatError(message, path=path, line=1, column=1)
     raise FormatError(
-        f"not a format we know ({', '.join(formats())}); the file begins with {head[:40]!r}", path=path, line=1, column=1
+        f"not a format we know ({', '.join(formats())}); the file begins with {head[:40]!r}",
+        path=path,
+        line=1,
+        column=1,
     )
 
 

@@ -7,7 +7,8 @@
 | field | needed | what |
 |---|---|---|
 | tree, or trees | yes | a NODE, or a list of NODEs for tasks with several trees |
-| NODE | | `type` (a string), `value` (a whole number, a string or null), `children` (a list of NODEs, absent at leaves), `link` (nodes back to the one it quotes) |
+| NODE: type, value | yes, no | a string; a whole number, a string or null |
+| NODE: children, link | no | a list of NODEs, absent at leaves; how many nodes back the one stands that it quotes |
 | id | no | a string, different on every line; else the content key |
 | tokens, or text | no | the sequence a model reads; else the tree written in brackets |
 | target | no | a list; else the values of the roots |
@@ -78,7 +79,8 @@ def _lines(corpus: Corpus) -> Iterator[str]:
         tree = f'"tree": {here[0]}' if corpus.width == 1 else f'"trees": [{", ".join(here)}]'
         target = ", ".join([outcomes[value] for value in corpus.targets[row].tolist()])
         more = "".join(
-            f", {name}: {dump(column[row].tolist())}" for name, column in zip(names, corpus.columns.values(), strict=True)
+            f", {name}: {dump(column[row].tolist())}"
+            for name, column in zip(names, corpus.columns.values(), strict=True)
         )
         yield (
             f'{{"id": {dump(f"{corpus.keys[row]:016x}" if corpus.ids is None else corpus.ids[row])}, '
@@ -271,7 +273,9 @@ class _Rows:
             columns=_columns(self.columns, self.path, self.lines),
         )
         if len(self.ids) not in (0, len(self.lines)):
-            raise FormatError(f"{len(self.ids)} of {len(self.lines)} lines have an id; give one to all or to none", path=self.path)
+            raise FormatError(
+                f"{len(self.ids)} of {len(self.lines)} lines have an id; give one to all or to none", path=self.path
+            )
         own = tuple(self.ids) if self.ids else None
         if own is None or all(name == f"{key:016x}" for name, key in zip(own, corpus.keys.tolist(), strict=True)):
             return corpus
@@ -295,7 +299,9 @@ def _columns(rows: list[dict[str, Any]], path: Path, lines: list[int]) -> dict[s
     for name in dict.fromkeys(name for row in rows for name in row):
         missing = next((row for row, fields in enumerate(rows) if name not in fields), None)
         if missing is not None:
-            raise FormatError(f"the field {name!r} is missing here but not on other lines", path=path, line=lines[missing])
+            raise FormatError(
+                f"the field {name!r} is missing here but not on other lines", path=path, line=lines[missing]
+            )
         try:
             column = np.array([row[name] for row in rows])
         except ValueError:

@@ -59,11 +59,14 @@ class Writer:
             self._about = {"format": 1, "width": corpus.width, "origin": plain_origin(corpus.origin)}
             self._about["own_ids"] = corpus.ids is not None
         if table.schema != self._file.schema:
-            raise FormatError("the chunks of one file must have the same columns and kinds of outcome", path=self._shown)
+            raise FormatError(
+                "the chunks of one file must have the same columns and kinds of outcome", path=self._shown
+            )
         self._file.write_table(table)
         self._fingerprint.update(corpus)
         self._rows += len(corpus)
-        for name, words in (("vocabulary", corpus.vocabulary), ("names", corpus.forest.names), ("outcomes", corpus.outcomes)):
+        tables = {"vocabulary": corpus.vocabulary, "names": corpus.forest.names, "outcomes": corpus.outcomes}
+        for name, words in tables.items():
             self._about[name] = list(dict.fromkeys([*self._about.get(name, []), *words]))
 
     def close(self) -> None:
@@ -142,7 +145,7 @@ def read(path: Path) -> Corpus:
     """The corpus of a file that `Writer` made; anything else in Parquet's clothes is refused."""
     try:
         file = pq.ParquetFile(path)
-        about = json.loads((file.schema_arrow.metadata or {}).get(_META) or file.metadata.metadata.get(_META) or b"null")
+        about = json.loads((file.metadata.metadata or {}).get(_META) or b"null")
         if not isinstance(about, dict) or about.get("format") != 1:
             raise FormatError("this Parquet file was not written by Pomona (no metadata 'pomona')", path=path)
         parts = [_corpus(batch, about, path) for batch in file.iter_batches(batch_size=1 << 17)]
@@ -169,7 +172,7 @@ def _corpus(batch: Any, about: dict[str, Any], path: Path) -> Corpus:
     node_start, symbols = _flat(batch.column("symbols"))
     _, parents = _flat(batch.column("parents"))
     _, values = _flat(batch.column("values"))
-    target_start, targets = _flat(batch.column("target"))
+    _, targets = _flat(batch.column("target"))
     start = node_start
     if width > 1:
         sizes = np.asarray(_flat(batch.column("trees"))[1], np.int64)
@@ -194,9 +197,7 @@ def _corpus(batch: Any, about: dict[str, Any], path: Path) -> Corpus:
         width=width,
         origin={**about["origin"], "path": str(path)},
         ids=tuple(batch.column("id").to_pylist()) if about["own_ids"] else None,
-        columns={
-            name: np.array(batch.column(name).to_pylist()) for name in batch.schema.names if name not in _OWN
-        },
+        columns={name: np.array(batch.column(name).to_pylist()) for name in batch.schema.names if name not in _OWN},
     )
 
 

@@ -12,11 +12,9 @@ SUFFIX = ".tsv"
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """A line that begins with something short, a tab and then a digit, a bracket or nothing we could refuse better."""
-    start, tab, rest = head.partition(b"\t")
-    if head.startswith(b"\xef\xbb\xbf"):
-        start = start[3:]
-    return bool(tab) and b"\n" not in start and start.strip().isdigit() or (path.suffix == SUFFIX and b"\t" not in head)
+    """A first line of a number and a tab; a .tsv without any tab is ours too, to be refused with a place."""
+    start, tab, _ = head.removeprefix(b"\xef\xbb\xbf").partition(b"\t")
+    return start.isdigit() if tab else path.suffix == SUFFIX
 
 
 def read(path: Path) -> Corpus:

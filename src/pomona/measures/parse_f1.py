@@ -129,8 +129,12 @@ def parse_f1(
     predicted: Forest,
     gold: Forest,
     *,
-    average: Average = "macro", root: bool = True, leaves: bool = False,
-    confidence: float = 0.95, resamples: int = 1000, seed: int = 0,
+    average: Average = "macro",
+    root: bool = True,
+    leaves: bool = False,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
 ) -> ParseF1:
     """Agreement of two forests over the same sentences; the defaults give the ListOps paper's numbers.
 
@@ -146,8 +150,12 @@ def parse_f1(
 def self_f1(
     runs: Sequence[Forest],
     *,
-    average: Average = "macro", root: bool = True, leaves: bool = False,
-    confidence: float = 0.95, resamples: int = 1000, seed: int = 0,
+    average: Average = "macro",
+    root: bool = True,
+    leaves: bool = False,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
 ) -> TreeScore:
     """How far several runs agree with one another: the mean F1 over all unordered pairs of them."""
     if len(runs) < 2:
@@ -177,8 +185,12 @@ def list_recall(
     predicted: Forest,
     gold: Forest,
     *,
-    tokens: bool = True, average: Average = "macro", root: bool = True,
-    confidence: float = 0.95, resamples: int = 1000, seed: int = 0,
+    tokens: bool = True,
+    average: Average = "macro",
+    root: bool = True,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
 ) -> TreeScore:
     """Was each list closed as a unit? The share of lists of the n-ary `gold` that are constituents of `predicted`.
 
@@ -200,8 +212,12 @@ def list_recall(
 def expected_f1(
     gold: Forest,
     *,
-    average: Average = "macro", root: bool = True, leaves: bool = False,
-    confidence: float = 0.95, resamples: int = 1000, seed: int = 0,
+    average: Average = "macro",
+    root: bool = True,
+    leaves: bool = False,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
 ) -> TreeScore:
     """The expected `parse_f1` of random trees against these, exactly: the mean of P(span) over their spans.
 

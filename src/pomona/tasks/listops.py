@@ -20,7 +20,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pomona.algebra import FIRST, INTERPRETED, LAST, MAX, MED, MIN, OPERATORS, SM, apply, counted, denote, operators_named, settle
+from pomona.algebra import (
+    FIRST,
+    INTERPRETED,
+    LAST,
+    MAX,
+    MED,
+    MIN,
+    OPERATORS,
+    SM,
+    apply,
+    counted,
+    denote,
+    operators_named,
+    settle,
+)
 from pomona.compiled import Bytes, Ints, compiled
 from pomona.corpus import KEY_SEED, Corpus, absorb, codes
 from pomona.errors import SpecError
@@ -115,8 +129,8 @@ class ListOps(Task):
         mean = self.branching * (self.arguments + 2) / 2
         if self.length[1] is None and sum(mean**level for level in range(self.depth)) > 1e5:
             raise SpecError(
-                f"branching = {self.branching} with up to {self.arguments} arguments and depth {self.depth} grows trees "
-                "of more than 100,000 nodes on average; set a length window, as length=(1, 1000), or less branching"
+                f"branching = {self.branching} with {self.arguments} arguments and depth {self.depth} grows "
+                "trees of more than 100,000 nodes on average; set a length window, as length=(1, 1000)"
             )
         super().__post_init__()
 
@@ -155,29 +169,24 @@ class ListOps(Task):
         numbers = np.asarray(numbers, np.int64)
         token_start, start = np.zeros(len(numbers) + 1, np.int64), np.zeros(len(numbers) + 1, np.int64)
         room = 48 * len(numbers) + 1024
-        tokens, symbol, parent, values = (np.empty(room, kind) for kind in (np.uint8, np.int16, np.int32, np.int16))
+        tokens, symbol = np.empty(room, np.uint8), np.empty(room, np.int16)
+        parent, values = np.empty(room, np.int32), np.empty(room, np.int16)
         done = 0
         while True:
-            arrays = (tokens, token_start, symbol, parent, start, values)
-            done = _build(key, numbers, done, *arrays, *self._grammar()[:4])
+            done = _build(key, numbers, done, tokens, token_start, symbol, parent, start, values, *self._grammar()[:4])
             if done == len(numbers):
                 break
             room *= 2
-            tokens, symbol, parent, values = (_enlarged(array, room) for array in (tokens, symbol, parent, values))
+            tokens, symbol = np.resize(tokens, room), np.resize(symbol, room)
+            parent, values = np.resize(parent, room), np.resize(values, room)
         nodes = start[-1]
         forest = Forest(symbol[:nodes], parent[:nodes], start, (*DIGITS, *self.operators))
-        values = values[:nodes]
+        known = values[:nodes]
         if any(OPERATORS[name].number == INTERPRETED for name in self.operators):
-            values = denote(forest)
-        outcomes = tuple(range(max(10, int(values.max(initial=0)) + 1)))
-        targets = values[forest.root][:, None]
-        return Corpus(tokens[: token_start[-1]], token_start, self.vocabulary, forest, values, outcomes, targets)
-
-
-def _enlarged(array: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
-    larger = np.empty(room, array.dtype)
-    larger[: len(array)] = array
-    return larger
+            known = denote(forest)
+        outcomes = tuple(range(max(10, int(known.max(initial=0)) + 1)))
+        targets = known[forest.root][:, None]
+        return Corpus(tokens[: token_start[-1]], token_start, self.vocabulary, forest, known, outcomes, targets)
 
 
 @compiled
@@ -254,7 +263,7 @@ def _close(number: int, value: Ints, rest: Ints, ranked: Ints, low: int, high: i
     for place in range(low, high):
         ranked[place] = value[place]
     answer = apply(number, ranked, low, high)
-    deepest = np.int64(0)
+    deepest = 0
     if number == FIRST:
         deepest = rest[low]
     elif number == LAST:
@@ -264,7 +273,7 @@ def _close(number: int, value: Ints, rest: Ints, ranked: Ints, low: int, high: i
             deepest = max(deepest, rest[place])
     elif number == MED and (high - low) % 2 == 0:
         first, second = ranked[(low + high - 1) // 2], ranked[(low + high) // 2]
-        one, two = np.int64(1 << 30), np.int64(1 << 30)
+        one, two = 1 << 30, 1 << 30
         for place in range(low, high):
             if first == second and value[place] == first:
                 if rest[place] < one:
@@ -277,7 +286,7 @@ def _close(number: int, value: Ints, rest: Ints, ranked: Ints, low: int, high: i
                 two = min(two, rest[place])
         deepest = max(one, two)
     elif number in (MIN, MAX, MED):
-        deepest = np.int64(1 << 30)
+        deepest = 1 << 30
         for place in range(low, high):
             if value[place] == answer:
                 deepest = min(deepest, rest[place])
@@ -286,8 +295,8 @@ def _close(number: int, value: Ints, rest: Ints, ranked: Ints, low: int, high: i
 
 @compiled
 def _build(
-    key: np.uint64, numbers: Ints, first: int, tokens: Bytes, token_start: Ints, symbol: Ints, parent: Ints, start: Ints,
-    values: Ints, branching: np.uint64, depth: int, arguments: int, operators: Ints,
+    key: np.uint64, numbers: Ints, first: int, tokens: Bytes, token_start: Ints, symbol: Ints, parent: Ints,
+    start: Ints, values: Ints, branching: np.uint64, depth: int, arguments: int, operators: Ints,
 ) -> int:  # fmt: skip
     """The same draws again, this time written down from row `first` on; how many rows the arrays had room for."""
     choices = (arguments - 1) * len(operators)
