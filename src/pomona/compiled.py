@@ -53,7 +53,7 @@ def _made(function: Callable[P, R], **settings: str) -> Callable[P, R]:
 
 @cache
 def _folder(given: str) -> Path:
-    """Where the machine code of this state of the package lies; where that cannot be written, Numba has its own place."""
+    """Where the machine code of this state of the package lies; if that cannot be written, Numba has its own place."""
     package = Path(__file__).parent
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
