@@ -38,8 +38,11 @@ _LINES, _NAME, _VALUE, _QUOTE = "2", "1", "32", "36"  # ANSI: dim, bold, green, 
 def visible(text: str) -> str:
     """Text from outside with everything that has no glyph of its own shown as its code."""
     return "".join(
-        character if unicodedata.category(character) not in _UNSEEN else
-        f"\\x{ord(character):02x}" if ord(character) < 256 else f"\\u{ord(character):04x}"
+        character
+        if unicodedata.category(character) not in _UNSEEN
+        else f"\\x{ord(character):02x}"
+        if ord(character) < 256
+        else f"\\u{ord(character):04x}"
         for character in text
     )
 
@@ -86,9 +89,11 @@ class _Labels:
             count = len(forest.symbol)
             raise TreeError(f"{len(values)} values for a forest of {count} nodes; there is one for each node")
         self.forest, self.values = forest, values
-        self.quoted = set() if forest.link is None else {
-            node - int(back) for node, back in enumerate(forest.link.tolist()) if back and node >= back
-        }
+        self.quoted = (
+            set()
+            if forest.link is None
+            else {node - int(back) for node, back in enumerate(forest.link.tolist()) if back and node >= back}
+        )
         self.counts: dict[int, Counter[int]] = {}
 
     def __getitem__(self, node: int) -> _Label:
@@ -287,8 +292,10 @@ def svg(
     left, lowest = _MARGIN, 0
     for tree in range(shown):
         part = _part(forest, tree, max(limit, 2))
-        texts = [labels[node].text if node >= 0 else f"… {count:,}" for node, count in
-                 zip(part.nodes, part.omitted, strict=True)]
+        texts = [
+            labels[node].text if node >= 0 else f"… {count:,}"
+            for node, count in zip(part.nodes, part.omitted, strict=True)
+        ]
         x, level, wide = tidy(part.children, [columns(text) * _GLYPH for text in texts], _GAP)
         lowest = max(lowest, *level)
         for here, kids in enumerate(part.children):
@@ -306,8 +313,10 @@ def svg(
         back = int(forest.links[node])
         if back and node - back in place:
             x1, y1 = place[node - back]
-            body.append(f'<path class="link" d="M{x0:.1f} {y0 + 10:.1f}C{x0:.1f} {y0 + 44:.1f} '
-                        f'{x1:.1f} {y1 + 44:.1f} {x1:.1f} {y1 + 10:.1f}"/>')
+            body.append(
+                f'<path class="link" d="M{x0:.1f} {y0 + 10:.1f}C{x0:.1f} {y0 + 44:.1f} '
+                f'{x1:.1f} {y1 + 44:.1f} {x1:.1f} {y1 + 10:.1f}"/>'
+            )
     if shown < len(forest):
         note = f"… {len(forest) - shown:,} more trees"
         half = len(note) * _GLYPH / 2
@@ -319,8 +328,7 @@ def svg(
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="pomona-tree" role="img" '
         f'width="{width:.0f}" height="{deep:.0f}" viewBox="0 0 {width:.1f} {deep:.1f}">\n'
-        f"<title>{named}</title>\n<style>{_STYLE}</style>\n"
-        + "\n".join(body) + "\n</svg>\n"
+        f"<title>{named}</title>\n<style>{_STYLE}</style>\n" + "\n".join(body) + "\n</svg>\n"
     )
 
 

@@ -1,7 +1,7 @@
 """What a command is given: a file, or the name of a task whose examples are made on the spot.
 
-    corpus_from("data/test.parquet")
-    corpus_from("listops/d20s", split="test", seed=7)
+corpus_from("data/test.parquet")
+corpus_from("listops/d20s", split="test", seed=7)
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ from pomona.sampling import TASKS, generate
 
 
 def corpus_from(
-    source: str, *, split: str = "test", seed: int = 0, size: int | None = None, settings: Mapping[str, Any] | None = None
+    source: str,
+    *,
+    split: str = "test",
+    seed: int = 0,
+    size: int | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Corpus:
     """The corpus of a path or of a task's name; a name that is neither is an error that says what both would need."""
     if Path(source).is_file():

@@ -14,10 +14,14 @@ def generate(
     name: Annotated[str, typer.Argument(help="A task's name, as listops/d20s (see pomona ls).")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the files.")] = Path("data"),
     seed: Annotated[int, typer.Option(help="Which draw.")] = 0,
-    formats: Annotated[str, typer.Option("--format", "-f", help="parquet, jsonl, tsv, lra ... joined by commas.")] = "parquet",
+    formats: Annotated[
+        str, typer.Option("--format", "-f", help="parquet, jsonl, tsv, lra ... joined by commas.")
+    ] = "parquet",
     split: Annotated[str, typer.Option(help="Only these splits, joined by commas.", show_default="all")] = "",
     size: Annotated[int | None, typer.Option(help="Rows of each split; train may be of any size.", min=1)] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as branching=0.3; may repeat.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting, as branching=0.3; may repeat.")
+    ] = None,
     workers: Annotated[int, typer.Option(help="Threads; they change nothing but the time.", min=1)] = 1,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
@@ -74,7 +78,13 @@ def generate(
         f"{terminal.plain(name)}, seed {seed}",
         ["split", "files", "fingerprint", "rows", "most frequent answer"],
         [
-            (one, "\n".join(about["files"]), about["fingerprint"][:16], f"{about['rows']:,}", _majority(about["labels"]))  # type: ignore[index, arg-type, call-overload]
+            (
+                one,
+                "\n".join(about["files"]),
+                about["fingerprint"][:16],
+                f"{about['rows']:,}",
+                _majority(about["labels"]),
+            )  # type: ignore[index, arg-type, call-overload]
             for one, about in made.items()
         ],
         left=3,

@@ -43,4 +43,6 @@ def ls(
         terminal.out.print(
             terminal.table("\nsettings", ["name", "default"], [(item.name, item.default) for item in fields], left=2)
         )
-    terminal.out.print("\nSee one: pomona show listops/d20s -n 2      Make one: pomona generate listops/d20s --out data")
+    terminal.out.print(
+        "\nSee one: pomona show listops/d20s -n 2      Make one: pomona generate listops/d20s --out data"
+    )

@@ -14,7 +14,9 @@ def show(
     n: Annotated[int, typer.Option("-n", help="How many examples.", min=1)] = 3,
     split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
     seed: Annotated[int, typer.Option(help="Which draw of a task.")] = 0,
-    settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as branching=0.3; may repeat.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting, as branching=0.3; may repeat.")
+    ] = None,
     svg: Annotated[str, typer.Option(help="Also write the first tree to this SVG file.", show_default=False)] = "",
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
@@ -33,19 +35,21 @@ def show(
         with replacing(svg) as path:
             path.write_text(drawing.svg(examples[0].trees, examples[0].values), encoding="utf-8")
     if as_json:
-        terminal.emit_json([
-            {
-                "id": one.id,
-                "tokens": one.tokens,
-                "target": one.target,
-                "trees": [str(tree) for tree in one.trees.nested()],
-                "values": one.values,
-                "length": one.length,
-                "nesting": one.nesting,
-                "dependency": one.dependency,
-            }
-            for one in examples
-        ])
+        terminal.emit_json(
+            [
+                {
+                    "id": one.id,
+                    "tokens": one.tokens,
+                    "target": one.target,
+                    "trees": [str(tree) for tree in one.trees.nested()],
+                    "values": one.values,
+                    "length": one.length,
+                    "nesting": one.nesting,
+                    "dependency": one.dependency,
+                }
+                for one in examples
+            ]
+        )
         return
     for one in examples:
         answer = ", ".join(str(part) for part in one.target)

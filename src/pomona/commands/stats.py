@@ -37,7 +37,10 @@ def stats(
         ("distinct", f"{found.distinct:,}"),
         ("single tokens", f"{found.single_tokens:,}"),
         ("tokens", f"{found.tokens:,}"),
-        *(("answers" if len(found.targets) == 1 else f"answers {place + 1}", _row(one)) for place, one in enumerate(found.targets)),
+        *(
+            ("answers" if len(found.targets) == 1 else f"answers {place + 1}", _row(one))
+            for place, one in enumerate(found.targets)
+        ),
         ("most frequent answer", f"{found.majority:.1%}"),
         ("operators", _row(found.operators)),
         ("arguments", _row(found.arities)),

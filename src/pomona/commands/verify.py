@@ -28,15 +28,17 @@ def verify(
     with terminal.progress("verifying", len(files), quiet=as_json) as advance:
         result = verified(*files, progress=advance)
     if as_json:
-        terminal.emit_json({
-            "holds": result.holds,
-            "answers": result.answers,
-            "files": [
-                {"path": path, "format": kind, "rows": rows, "fingerprint": print_}
-                for path, kind, rows, print_ in result.files
-            ],
-            "problems": [vars(problem) for problem in result.problems],
-        })
+        terminal.emit_json(
+            {
+                "holds": result.holds,
+                "answers": result.answers,
+                "files": [
+                    {"path": path, "format": kind, "rows": rows, "fingerprint": print_}
+                    for path, kind, rows, print_ in result.files
+                ],
+                "problems": [vars(problem) for problem in result.problems],
+            }
+        )
     else:
         shown = result.problems if most == 0 else result.problems[:most]
         for problem in shown:
