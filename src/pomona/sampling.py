@@ -64,22 +64,27 @@ class Task:
 
     def __post_init__(self) -> None:
         fields = {item.name for item in dataclasses.fields(self)} - {"shift", *self.sized}
+        splits = self.splits
         for split, setting, _ in self.shift:
-            if split not in self.sized:
-                raise SpecError(f"shift: no split is called {split!r}. {did_you_mean(split, self.sized)}")
+            if split not in splits:
+                raise SpecError(f"shift: no split is called {split!r}. {did_you_mean(split, splits)}")
             if setting not in fields:
                 raise SpecError(f"shift: {setting!r} is not a setting. {did_you_mean(setting, fields)}")
         for split in self.sized:
             if getattr(self, split) < 0:
                 raise SpecError(f"{split} = {getattr(self, split)}: a split has 0 or more rows")
-        if self.iid and self.law("iid") == self.law("test"):
+        if splits.get("iid") and self.law("iid") == self.law("test"):
             raise SpecError("iid is for tasks whose test is drawn otherwise than train; here it would be a second test")
 
     @property
+    def splits(self) -> dict[str, int]:
+        """Every split and its rows, be they 0, held-out ones first; a task with a test set for each depth says so."""
+        return {split: getattr(self, split) for split in ("test", "iid", "dev", "train")}
+
+    @property
     def sizes(self) -> dict[str, int]:
-        """The splits and their rows, held-out ones first."""
-        held_out = ("test", "iid", "dev", "train")
-        return {split: getattr(self, split) for split in held_out if getattr(self, split)}
+        """The splits that have rows, held-out ones first."""
+        return {split: rows for split, rows in self.splits.items() if rows}
 
     def law(self, split: str) -> Task:
         """This task as it is for one split: shifts applied, sizes forgotten. Splits of equal law share a pool."""
@@ -107,6 +112,19 @@ class Task:
     def bins(self) -> int:
         """Into how many bins `scan` sorts the draws, each to be filled equally; 0 for no balancing."""
         return 0
+
+    def room(self, key: np.uint64, count: int) -> npt.NDArray[np.int64] | None:
+        """How many of `count` rows each bin takes, None for no balancing."""
+        bins = self.bins()
+        return np.array([count // bins + (one < count % bins) for one in range(bins)], np.int64) if bins else None
+
+    def ahead(self, missing: int) -> int:
+        """How many draws to look at when so many rows are missing; it changes the time taken and nothing else."""
+        return max(8192, 16 * missing)
+
+    def may_share(self, other: Task) -> bool:
+        """Whether this law and another could draw the same example; if not, nothing is spent on keeping them apart."""
+        return True
 
     def _drawn(self, key: np.uint64, number: int) -> Forest | None:
         tree = self.example(np.random.Generator(np.random.Philox(key=[int(key), number])))
@@ -209,6 +227,11 @@ def chunks(
             f"Set {split}={wanted} to draw more (the pool, and so every split, is then another)."
         )
     law = task.law(split)
+    if wanted > own and law.bins():
+        raise SplitError(
+            f"{task.name} has {own:,} rows of {split}, balanced; {wanted:,} were asked for. "
+            f"Set {split}={wanted} to draw more (the pool, and so every split, is then another)."
+        )
     origin = {
         "task": task.name,
         "version": task.version,
@@ -262,21 +285,26 @@ def _purpose(law: Task, seed: int) -> tuple[Any, ...]:
 def _earlier_keys(
     task: Task, split: str, seed: int, crew: ThreadPoolExecutor, workers: int
 ) -> list[npt.NDArray[np.uint64]]:
-    """The keys of every split with another law that is made before this one."""
+    """The keys of every split with another law that is made before this one and could share an example with it."""
     law = task.law(split)
-    earlier: list[npt.NDArray[np.uint64]] = []
-    done: list[Task] = []
+    before: list[Task] = []
     for other in task.sizes:
         another = task.law(other)
         if another == law:
             break
-        if another in done:
-            continue
-        done.append(another)
+        if another not in before:
+            before.append(another)
+    # What an earlier split holds rests in turn on those before it that it could share an example with.
+    needed = [law]
+    for another in reversed(before):
+        if any(another.may_share(one) for one in needed):
+            needed.append(another)
+    keys: dict[Task, npt.NDArray[np.uint64]] = {}
+    for another in reversed(needed[1:]):
         pool = _Pool(another, seed, crew, workers)
-        pool.exclude(list(earlier))
-        earlier.append(pool.first(sum(rows for one, rows in task.sizes.items() if task.law(one) == another))[1])
-    return earlier
+        pool.exclude([keys[one] for one in keys if one.may_share(another)])
+        keys[another] = pool.first(sum(rows for one, rows in task.sizes.items() if task.law(one) == another))[1]
+    return [keys[one] for one in keys if one.may_share(law)]
 
 
 def _built(
@@ -305,14 +333,11 @@ class _Pool:
 
     def first(self, count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
         """Numbers and keys of the first `count` distinct draws; with bins, of the first that fill each bin equally."""
-        bins = self.law.bins()
-        if bins:
-            self._room = np.full(bins, count // bins, np.int64)
-            self._room[: count % bins] += 1
+        self._room = self.law.room(self.key, count)
         found = [(np.zeros(0, np.int64), np.zeros(0, np.uint64))]
         while self._kept < count:
             # Small pools are scanned in small blocks: a look at two examples should not cost 100,000 draws.
-            found += self._wave(int(min(BLOCK, max(8192, 16 * (count - self._kept)))))
+            found += self._wave(int(min(BLOCK, self.law.ahead(count - self._kept))))
         numbers, keys = (np.concatenate(column) for column in zip(*found, strict=True))
         self._surplus = numbers[count:]
         return numbers[:count], keys[:count]
