@@ -129,7 +129,8 @@ def heights(cap: int, branching: float, unary: bool) -> Heights:
 @inlined
 def _pair(table: Heights, levels: int, height: int, rest: int, half: np.uint64) -> int:
     """Which pair of heights, from 32 random bits."""
-    place, last = table.first[levels, height, rest], table.first[levels, height, rest + 1] - 1
+    place = int(table.first[levels, height, rest])
+    last = table.first[levels, height, rest + 1] - 1
     random = float(half) / 4294967296.0
     while place < last and table.upto[place] <= random:
         place += 1
@@ -210,10 +211,13 @@ def grow(
 @compiled
 def _swap(column: Ints, first: int, middle: int, last: int) -> None:
     """The two neighbouring runs first .. middle-1 and middle .. last-1 change places."""
-    kept = column[first:middle].copy()
+    kept = np.empty(middle - first, np.int64)
+    for place in range(middle - first):
+        kept[place] = column[first + place]
     for place in range(last - middle):
         column[first + place] = column[middle + place]
-    column[first + last - middle : last] = kept
+    for place in range(middle - first):
+        column[last - middle + first + place] = kept[place]
 
 
 @compiled
@@ -247,9 +251,7 @@ def grow_decided(
                 state, at = _terminal(state, gamma, grammar, level + 1, low, high, told, nodes, begin)
             split = at
             if beside[level] >= 0:
-                state, at = grow(
-                    state, gamma, grammar, beside[level], level + 1, low, high, told, nodes, at
-                )
+                state, at = grow(state, gamma, grammar, beside[level], level + 1, low, high, told, nodes, at)
                 if at == TOO_SMALL:
                     return state, TOO_SMALL
             own = split - begin if level == depth - 1 else 1

@@ -32,7 +32,7 @@ def corpus_from(
         return corpus if size is None else corpus[:size]
     if Path(source).is_dir():
         raise FormatError("this is a folder; name one of the files in it", path=source)
-    if source.endswith((".parquet", ".jsonl", ".tsv")):
+    if source.endswith((".parquet", ".jsonl", ".tsv", ".input", ".label")):
         raise FormatError("there is no such file", path=source)
     try:
         TASKS.entry(source)

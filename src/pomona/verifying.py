@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from pomona import algebra, brackets, formats
+from pomona import algebra, formats, orchard_text
 from pomona.corpus import Corpus, codes
 from pomona.errors import FormatError, PomonaError, TreeError
 from pomona.sampling import TASKS
@@ -51,10 +51,10 @@ def files_in(paths: Iterable[str | Path]) -> list[Path]:
     found: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
-            known = (".parquet", ".jsonl", ".tsv")
+            known = (".parquet", ".jsonl", ".tsv", ".input")
             inside = sorted(one for one in path.iterdir() if one.is_file() and one.suffix in known)
             if not inside:
-                raise FormatError("the folder holds no .parquet, .jsonl or .tsv file", path=path)
+                raise FormatError("the folder holds no .parquet, .jsonl, .tsv or .input file", path=path)
             found += inside
         else:
             found.append(path)
@@ -116,7 +116,7 @@ def worked_out(corpus: Corpus) -> tuple[npt.NDArray[np.int16] | None, str]:
         return None, "no rules known: values were not worked out"
     place = {outcome: position for position, outcome in enumerate(corpus.outcomes)}
     table = np.array([place.get(value, -2) for value in range(int(raw.max(initial=0)) + 1)], np.int16)
-    return table[raw], "the operators of ListOps"
+    return table[raw], "the operators of ListOps and ORCHARD"
 
 
 def _wrong_answers(path: Path, corpus: Corpus, rules: set[str]) -> Iterable[Problem]:
@@ -126,7 +126,15 @@ def _wrong_answers(path: Path, corpus: Corpus, rules: set[str]) -> Iterable[Prob
         return
     roots = expected[corpus.forest.root].reshape(len(corpus), corpus.width)
     wrong = np.zeros(len(corpus), np.bool_)
-    if corpus.targets.shape[1] == corpus.width:
+    if corpus.targets.shape[1] == 1 and corpus.width > 1:  # one outcome for all the trees, as "6,2"
+        joined = [*(str(outcome) for outcome in corpus.outcomes), "?"]
+        for row in range(len(corpus)):
+            given, right = joined[corpus.targets[row, 0]], ",".join(joined[value] for value in roots[row])
+            if given != right:
+                wrong[row] = True
+                message = f"the file says {given}, the rules give {right}"
+                yield Problem(str(path), line_of(corpus, row), "wrong answer", message)
+    elif corpus.targets.shape[1] == corpus.width:
         wrong = (roots != corpus.targets).any(axis=1)
         for row in np.flatnonzero(wrong).tolist():
             given = ", ".join(str(corpus.outcomes[value]) for value in corpus.targets[row])
@@ -149,23 +157,24 @@ def _wrong_answers(path: Path, corpus: Corpus, rules: set[str]) -> Iterable[Prob
 
 def _wrong_tokens(path: Path, corpus: Corpus) -> Iterable[Problem]:
     """Where tokens are brackets at all, they must be those of the tree: a lost bracket changes the question."""
-    if corpus.lines is not None and path.suffix == ".tsv":
+    if corpus.lines is not None and path.suffix in (".tsv", ".input", ".label"):
         return  # there the tree was read from the tokens
-    if corpus.width != 1 or "]" not in corpus.vocabulary or corpus.forest.link is not None:
+    if "]" not in corpus.vocabulary or np.any(corpus.forest.links[~corpus.forest.leaf]):
         return
-    node, kind, start = brackets.walk(corpus.forest)
-    names = corpus.forest.names
-    spelled = (names, tuple(f"[{name}" for name in names), ("]",) * len(names))  # by LEAF, OPEN, CLOSE
-    expected = np.stack([codes(words) for words in spelled])[kind, corpus.forest.symbol[node]]
     given = codes(corpus.vocabulary)[corpus.tokens]
-    wrong = corpus.lengths != np.diff(start)
-    same = np.flatnonzero(~wrong)
-    _, mine = gather(corpus.token_start, same)
-    _, theirs = gather(start, same)
-    differs = given[mine] != expected[theirs]
-    wrong[np.repeat(same, corpus.lengths[same])[differs]] = True
+    wrong = np.ones(len(corpus), np.bool_)
+    for digits in (False, True) if corpus.forest.link is not None else (False,):  # COPY's argument: a word, or digits
+        tokens, start, vocabulary = orchard_text.spell(corpus.forest, corpus.width, digits=digits)
+        expected = codes(vocabulary)[tokens]
+        fits = corpus.lengths == np.diff(start)
+        same = np.flatnonzero(fits)
+        _, mine = gather(corpus.token_start, same)
+        _, theirs = gather(start, same)
+        differs = given[mine] != expected[theirs]
+        fits[np.repeat(same, corpus.lengths[same])[differs]] = False
+        wrong &= ~fits
     for row in np.flatnonzero(wrong).tolist():
-        tree = brackets.write(corpus.forest[row])[0]
+        tree = orchard_text.texts(corpus[row].trees, corpus.width)[0]
         message = f"the tokens are not those of the tree {tree[:80]}"
         yield Problem(str(path), line_of(corpus, row), "wrong tokens", message)
 

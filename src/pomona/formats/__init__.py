@@ -4,9 +4,10 @@
     jsonl     everything, one object a line, trees as nested objects (schema in `pomona.formats.jsonl`)
     tsv       the original ListOps file: answer, tab, binary tree in round brackets
     lra       Long Range Arena's ListOps file: a header line, source first
+    orchard   the original ORCHARD files: train.input, one example a line, and train.label beside it
 
 Each format is one module here with SUFFIX, `recognises`, `read` and a `Writer` that takes chunks; the folder is
-discovered.
+discovered. A writer of more than one file also has `abandon`, called instead of `close` when the writing failed.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def writing(path: str | Path, format: str | None = None) -> Iterator[Writer]:  #
         try:
             yield writer
         except BaseException:
-            writer.close()
+            getattr(writer, "abandon", writer.close)()
             raise
         writer.close()
 

@@ -28,7 +28,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pomona import brackets, deep_json
+from pomona import brackets, deep_json, orchard_text
 from pomona.corpus import Corpus, Outcome
 from pomona.errors import FormatError
 from pomona.files import read_bytes
@@ -251,10 +251,13 @@ class _Rows:
         )
         outcomes, table = _ordered_outcomes([value for _, value in self.outcomes])
         if any(tokens is None for tokens in self.tokens):
-            texts = brackets.write(forest)
-            for row, tokens in enumerate(self.tokens):
-                if tokens is None:
-                    self.tokens[row] = " X ".join(texts[row * self.width : (row + 1) * self.width]).split()
+            if forest.link is not None:  # a COPY is written with the position that it quotes
+                texts = orchard_text.texts(forest, self.width)
+            else:
+                trees = brackets.write(forest)
+                texts = [" X ".join(trees[row : row + self.width]) for row in range(0, len(trees), self.width)]
+            for row, text in enumerate(texts):
+                self.tokens[row] = text.split() if self.tokens[row] is None else self.tokens[row]
         vocabulary: dict[str, int] = {}
         flat = [vocabulary.setdefault(word, len(vocabulary)) for tokens in self.tokens for word in tokens or ()]
         token_start = np.zeros(len(self.tokens) + 1, np.int64)

@@ -118,11 +118,17 @@ def _words(column: Ints, names: tuple[str, ...]) -> Any:
 def _outcomes(column: Ints, outcomes: tuple[Outcome, ...]) -> Any:
     missing = column < 0
     mask = missing if missing.any() else None
-    if all(isinstance(outcome, int) for outcome in outcomes):
-        table = np.array([*outcomes, 0], np.int16)
+    # Node values may be numbers and targets strings (ORCHARD's pairs "6,2"): the kind is that of the outcomes in use.
+    used = np.unique(column[~missing]).tolist()
+    if all(isinstance(outcomes[place], int) for place in used) and (used or isinstance(outcomes[0], int)):
+        table = np.array([outcome if isinstance(outcome, int) else 0 for outcome in (*outcomes, 0)], np.int16)
         return pa.array(table[column], mask=mask)
-    indices = pa.array(np.asarray(np.where(missing, 0, column), np.int32), mask=mask)
-    return pa.DictionaryArray.from_arrays(indices, pa.array([str(outcome) for outcome in outcomes], pa.string()))
+    if any(isinstance(outcomes[place], int) for place in used):
+        raise FormatError("the outcomes in one column are numbers and strings; write this corpus as jsonl instead")
+    words = [outcome for outcome in outcomes if isinstance(outcome, str)]
+    place = {word: number for number, word in enumerate(words)}
+    renumbered = np.array([place.get(str(outcome), 0) for outcome in (*outcomes, "")], np.int32)[column]
+    return pa.DictionaryArray.from_arrays(pa.array(renumbered, mask=mask), pa.array(words, pa.string()))
 
 
 def _hex(keys: npt.NDArray[np.uint64]) -> Any:
@@ -217,5 +223,6 @@ def _positions(column: Any, names: tuple[Any, ...]) -> npt.NDArray[np.int64]:
         numbers = np.asarray(column.fill_null(-1), np.int64)
         if np.array_equal(present, np.arange(len(names))):
             return np.where(numbers < len(names), numbers, -1)
-        return np.array([place.get(number, -1) for number in numbers.tolist()], np.int64)
+        distinct, which = np.unique(numbers, return_inverse=True)
+        return np.array([place.get(number, -1) for number in distinct.tolist()], np.int64)[which]
     return np.array([-1 if word is None else place[word] for word in column.to_pylist()], np.int64)

@@ -218,20 +218,21 @@ class Orchard(Task):
         token_start = np.zeros(len(numbers) + 1, np.int64)
         start = np.zeros(len(numbers) * self.trees + 1, np.int64)
         room = 64 * len(numbers) + 8192
-        columns = [np.empty(room, kind) for kind in (np.uint16, np.int16, np.int32, np.int32, np.int16)]
+        tokens, symbol, values = np.empty(room, np.uint16), np.empty(room, np.int16), np.empty(room, np.int16)
+        parent, link = np.empty(room, np.int32), np.empty(room, np.int32)
         table, _, upto = _classes(self, int(key))
         arguments = (table, upto, self._grammar(), REFERENCES.index(self.references), self.copies == "digits")
         done = 0
         while True:
-            done = _build(key, numbers, done, token_start, start, *columns, *arguments)
+            done = _build(key, numbers, done, token_start, start, tokens, symbol, parent, link, values, *arguments)
             if done == len(numbers):
                 break
             room *= 2
-            columns = [np.resize(column, room) for column in columns]
-        tokens = columns[0][: token_start[-1]]
-        symbol, parent, link, values = (column[: start[-1]] for column in columns[1:])
+            tokens, symbol, values = np.resize(tokens, room), np.resize(symbol, room), np.resize(values, room)
+            parent, link = np.resize(parent, room), np.resize(link, room)
+        tokens, values, link = tokens[: token_start[-1]], values[: start[-1]], link[: start[-1]]
         names = (*DIGITS, *self.operators, *(("COPY",) if self.quoting else ()))
-        forest = Forest(symbol, parent, start, names, link if self.quoting else None)
+        forest = Forest(symbol[: start[-1]], parent[: start[-1]], start, names, link if self.quoting else None)
         if any(OPERATORS[name].number == INTERPRETED for name in self.operators):
             values = denote(forest)
         plain = len(self.vocabulary())
@@ -267,8 +268,10 @@ def _classes(law: Orchard, key: int) -> tuple[npt.NDArray[np.int64], npt.NDArray
         depths, counts = np.unique(low + bins, axis=0, return_counts=True)
     else:
         each = range(low, high + 1)
-        kinds = [(one,) * law.trees for one in each] if law.pairing == "equal" else itertools.product(
-            each, repeat=law.trees
+        kinds = (
+            [(one,) * law.trees for one in each]
+            if law.pairing == "equal"
+            else itertools.product(each, repeat=law.trees)
         )
         depths = np.array(list(kinds), np.int64)
         counts = _shared(law.rows, len(depths))
@@ -286,8 +289,8 @@ def _classes(law: Orchard, key: int) -> tuple[npt.NDArray[np.int64], npt.NDArray
 
 
 def _shared(rows: int, among: int) -> npt.NDArray[np.int64]:
-    """So many rows shared out evenly."""
-    return np.array([rows // among + (one < rows % among) for one in range(among)], np.int64)
+    """So many rows shared out evenly, what is left over at even distances."""
+    return np.diff(np.arange(among + 1) * rows // among)
 
 
 # -- compiled --------------------------------------------------------------------------------------------------------
@@ -310,10 +313,12 @@ def _draw(
     width = table.shape[1] // 2
     state, gamma = open_stream(key, number)
     state += gamma
-    kind = min(np.searchsorted(upto, float(mix(state) >> np.uint64(11)) / 9007199254740992.0, "right"), len(upto) - 1)
-    at, known, previous = 0, 0, 0  # positions in the level orders of the earlier trees
+    random = float(mix(state) >> np.uint64(11)) / 9007199254740992.0
+    kind = min(int(np.searchsorted(upto, random, "right")), len(upto) - 1)
+    none = int(table[0, 0]) * 0  # a literal 0 would have everything below compiled twice
+    at, known, previous = none, none, none  # the last two: positions in the level orders of the earlier trees
     for tree in range(width):
-        low = previous if references == 1 else 0
+        low = previous if references == 1 else none
         high = ends[0] if references == 2 and tree else known
         begin = at
         if table[kind, width + tree]:
@@ -321,7 +326,7 @@ def _draw(
                 state, gamma, grammar, table[kind, tree], table[kind, width + tree], low, high, told, nodes, at
             )
         else:
-            state, at = grow(state, gamma, grammar, table[kind, tree], 0, low, high, told, nodes, at)
+            state, at = grow(state, gamma, grammar, table[kind, tree], none, low, high, told, nodes, at)
         if at < 0:
             return at
         ends[tree] = at
