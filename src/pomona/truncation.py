@@ -30,7 +30,7 @@ def value_prior(corpus: Corpus) -> dict[str, npt.NDArray[np.float64]]:
     """p(value | operator) over all lists of a corpus, by operator name."""
     inner = ~corpus.forest.leaf
     counts = np.zeros((len(corpus.forest.names), VALUES))
-    np.add.at(counts, (corpus.forest.symbol[inner], _digits(corpus)[inner]), 1.0)
+    np.add.at(counts, (corpus.forest.symbol[inner], digits(corpus)[inner]), 1.0)
     used = np.flatnonzero(counts.sum(axis=1))
     return {corpus.forest.names[symbol]: counts[symbol] / counts[symbol].sum() for symbol in used.tolist()}
 
@@ -40,14 +40,14 @@ def truncated(
 ) -> npt.NDArray[np.int8]:
     """The answers from the top 0, 1 .. `levels` levels: one row a tree, one column a number of levels."""
     forest = corpus.forest
-    numbers = _numbers(corpus, operators)
+    numbers = rule_numbers(corpus, operators)
     table = np.full((len(forest.names), VALUES), 1.0 / VALUES)
     for symbol, name in enumerate(forest.names):
         if name in prior:
             table[symbol] = prior[name]
     laws = np.zeros((0, VALUES))
     return _truncate(
-        forest.symbol, forest.arity, forest.links, forest.depth, forest.start, corpus.width, _digits(corpus), numbers,
+        forest.symbol, forest.arity, forest.links, forest.depth, forest.start, corpus.width, digits(corpus), numbers,
         table, levels, forest.link is not None, np.full(len(forest.symbol), NOTHING, np.int64), laws,
     )[0]  # fmt: skip
 
@@ -57,10 +57,10 @@ def heuristic(
 ) -> npt.NDArray[np.int8]:
     """The same by the stated heuristics; where nothing at all is left, the operator's most frequent value."""
     forest = corpus.forest
-    numbers = _numbers(corpus, operators)
+    numbers = rule_numbers(corpus, operators)
     usual = np.array([int(np.argmax(prior[name])) if name in prior else 0 for name in forest.names], np.int64)
     return _heuristic(
-        forest.symbol, forest.arity, forest.links, forest.start, corpus.width, _digits(corpus), numbers, usual, levels
+        forest.symbol, forest.arity, forest.links, forest.start, corpus.width, digits(corpus), numbers, usual, levels
     )
 
 
@@ -72,31 +72,40 @@ def law_of_roots(
     `leaves[node]` is a row of `laws`, or -1 where the value is known.
     """
     forest = corpus.forest
-    numbers = _numbers(corpus, operators)
+    numbers = rule_numbers(corpus, operators)
     table = np.full((len(forest.names), VALUES), 1.0 / VALUES)
     levels = int(forest.height.max(initial=0)) + 1
     return _truncate(
-        forest.symbol, forest.arity, forest.links, forest.depth, forest.start, corpus.width, _digits(corpus), numbers,
+        forest.symbol, forest.arity, forest.links, forest.depth, forest.start, corpus.width, digits(corpus), numbers,
         table, levels, False, np.asarray(leaves, np.int64), np.asarray(laws, np.float64),
     )[1]  # fmt: skip
 
 
-def _digits(corpus: Corpus) -> npt.NDArray[np.int64]:
+def digits(corpus: Corpus) -> npt.NDArray[np.int64]:
     """Node values as the digits they are."""
     numbers = np.array([out if isinstance(out, int) else NOTHING for out in corpus.outcomes] + [NOTHING], np.int64)
-    digits: npt.NDArray[np.int64] = numbers[corpus.values]
-    if len(digits) and (digits.min() < 0 or digits.max() >= VALUES):
+    found: npt.NDArray[np.int64] = numbers[corpus.values]
+    if len(found) and (found.min() < 0 or found.max() >= VALUES):
         raise MeasureError("truncated evaluation needs the value of every node, a digit 0-9")
-    return digits
+    return found
 
 
-def _numbers(corpus: Corpus, operators: Mapping[str, Operator]) -> npt.NDArray[np.int64]:
+def rule_numbers(corpus: Corpus, operators: Mapping[str, Operator] = OPERATORS) -> npt.NDArray[np.int64]:
+    """The number of each name's compiled rule; an operator without one is an error."""
     names = corpus.forest.names
     inner = np.unique(corpus.forest.symbol[~corpus.forest.leaf]).tolist()
     for symbol in inner:
         if names[symbol] not in operators or operators[names[symbol]].number == INTERPRETED:
             raise MeasureError(f"truncated evaluation knows the built-in operators only, not {names[symbol]!r}")
     return np.array([operators[name].number if name in operators else INTERPRETED for name in names], np.int64)
+
+
+def own_digits(corpus: Corpus) -> npt.NDArray[np.int64]:
+    """What each root's operator makes of the digits that stand in its own list, -1 where there are none; how many."""
+    forest = corpus.forest
+    return _own_digits(
+        forest.symbol, forest.arity, forest.links, forest.depth, forest.start, digits(corpus), rule_numbers(corpus)
+    )
 
 
 # -- compiled --------------------------------------------------------------------------------------------------------
@@ -106,7 +115,7 @@ def _numbers(corpus: Corpus, operators: Mapping[str, Operator]) -> npt.NDArray[n
 def combine(number: int, laws: Floats, low: int, high: int, out: Floats) -> None:
     """The law of an operator's value, of independent arguments whose laws are laws[low:high]; written to `out`."""
     count = high - low
-    if number == FIRST or number == LAST or count == 1:
+    if number in (FIRST, LAST) or count == 1:
         chosen = high - 1 if number == LAST else low
         for value in range(VALUES):
             out[value] = laws[chosen, value]
@@ -129,7 +138,7 @@ def combine(number: int, laws: Floats, low: int, high: int, out: Floats) -> None
     for place in range(count):
         for value in range(VALUES):
             upto[place, value + 1] = upto[place, value] + laws[low + place, value]
-    if number == MIN or number == MAX:
+    if number in (MIN, MAX):
         before = 0.0 if number == MAX else 1.0
         for value in range(VALUES):
             product = 1.0
@@ -312,7 +321,7 @@ def _heuristic(
                 if count > len(operands):
                     operands = np.empty(2 * count, np.int64)
                 for left in range(1, levels + 1):
-                    if number == FIRST or number == LAST:
+                    if number in (FIRST, LAST):
                         child = stack[high - 1 if number == LAST else high - count]
                         found = known[child, left - 1]
                         known[here, left] = edges[child, 1 if number == LAST else 0] if found < 0 else found
@@ -331,3 +340,24 @@ def _heuristic(
                     answers[tree, left] = known[here, left] if known[here, left] >= 0 else usual[symbol[node]]
                 tree, high = tree + 1, 0
     return answers
+
+
+@compiled
+def _own_digits(
+    symbol: Ints, arity: Ints, link: Ints, depth: Ints, start: Ints, value: Ints, numbers: Ints
+) -> npt.NDArray[np.int64]:
+    found = np.full((len(start) - 1, 2), NOTHING, np.int64)
+    operands = np.empty(64, np.int64)
+    for tree in range(len(start) - 1):
+        seen = 0
+        root = start[tree + 1] - 1
+        if arity[root] > len(operands):
+            operands = np.empty(2 * arity[root], np.int64)
+        for node in range(start[tree], root):
+            if depth[node] == 1 and arity[node] == 0 and link[node] == 0:
+                operands[seen] = value[node]
+                seen += 1
+        if seen:
+            found[tree, 0] = apply(numbers[symbol[root]], operands, 0, seen)
+        found[tree, 1] = seen
+    return found
