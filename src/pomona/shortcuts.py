@@ -30,7 +30,7 @@ from pomona.algebra import OPERATORS
 from pomona.compiled import Floats, Ints
 from pomona.corpus import Corpus
 from pomona.errors import MeasureError, PomonaError
-from pomona.orchard_text import positions
+from pomona.orchard_text import copy_arguments, positions
 from pomona.sampling import TASKS
 
 Answers: TypeAlias = "npt.NDArray[np.int64]"  # [examples, questions]: positions in the corpus's outcomes
@@ -141,6 +141,9 @@ def ladder(
         rungs += _evaluators(corpus, learn, levels)
     except MeasureError:
         pass  # no digits and operators: there is nothing to evaluate
+    worded = any(word.isdigit() and len(word) > 1 for word in corpus.vocabulary)
+    if corpus.forest.link is not None and train is not None and worded:  # with digits every argument can be spelled
+        rungs.append(copy_ceiling(corpus, set(copy_arguments(train)[1].tolist())))
     return Ladder(repr(corpus), learn.source, tuple(rungs))
 
 
@@ -157,12 +160,28 @@ def _paired(corpus: Corpus) -> bool:
     return bool(used) and all(isinstance(one, str) and one.count(",") == corpus.width - 1 for one in used)
 
 
-def _evaluators(corpus: Corpus, learn: _Learner, levels: int) -> Iterable[Rung]:
-    """The look-up table over the root's list, the truncated evaluators and, for ORCHARD, its heuristics."""
+def evaluations(corpus: Corpus, train: Corpus | None, levels: int, *, by_hand: bool = False) -> npt.NDArray[np.int64]:
+    """Answers from the top 0 .. `levels` levels: [examples, trees, levels + 1], as positions in outcomes."""
+    return _Learner(corpus, train).evaluated(truncation.heuristic if by_hand else truncation.truncated, levels)
+
+
+def lookups(corpus: Corpus, train: Corpus | None = None) -> list[Rung]:
+    """The rungs that only look answers up: the most frequent one, by root operator, and by the root's own list."""
+    return list(_lookups(_Learner(corpus, train)))
+
+
+def _lookups(learn: _Learner) -> Iterable[Rung]:
+    yield learn.table("most frequent answer", "the answers of training", _nothing)
+    yield learn.table("root operator", "the name at the top of each tree", root_operators)
     yield learn.table(
         "look-up table", "root operator, what it makes of its own digits, their number, operators of its lists",
         root_list, root_operators,
     )  # fmt: skip
+
+
+def _evaluators(corpus: Corpus, learn: _Learner, levels: int) -> Iterable[Rung]:
+    """The look-up table over the root's list, the truncated evaluators and, for ORCHARD, its heuristics."""
+    yield list(_lookups(learn))[-1]
     if corpus.width > 1:
         right = np.full((len(corpus), corpus.width), np.nan)
         wanted = asked(corpus)
