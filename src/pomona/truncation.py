@@ -74,10 +74,10 @@ def law_of_roots(
     forest = corpus.forest
     numbers = rule_numbers(corpus, operators)
     table = np.full((len(forest.names), VALUES), 1.0 / VALUES)
-    levels = int(forest.height.max(initial=0)) + 1
+    levels = corpus.width * int(forest.height.max(initial=0)) + 1  # enough for every way through every COPY
     return _truncate(
         forest.symbol, forest.arity, forest.links, forest.depth, forest.start, corpus.width, digits(corpus), numbers,
-        table, levels, False, np.asarray(leaves, np.int64), np.asarray(laws, np.float64),
+        table, levels, forest.link is not None, np.asarray(leaves, np.int64), np.asarray(laws, np.float64),
     )[1]  # fmt: skip
 
 
