@@ -54,22 +54,28 @@ class Task:
 
     name: ClassVar[str]
     version: ClassVar[int] = 1  # raise it when the same settings and seed no longer give the same examples
-    sized: ClassVar[tuple[str, ...]] = ("train", "dev", "test", "iid")  # fields that are sizes, not part of the law
+    splits: ClassVar[tuple[str, ...]] = (
+        "test",
+        "iid",
+        "dev",
+        "train",
+    )  # held-out ones first; each is a field, its size
 
     train: int = 10_000
     dev: int = 1_000
     test: int = 1_000
     iid: int = 0  # a second test set, drawn like train, for tasks whose test is drawn otherwise
+    pool: int = 0  # rows dealt out to train and the splits drawn like it, train taking more after them; 0: all rows
     shift: tuple[tuple[str, str, Any], ...] = ()  # (split, setting, value): what a split does differently
 
     def __post_init__(self) -> None:
-        fields = {item.name for item in dataclasses.fields(self)} - {"shift", *self.sized}
+        fields = {item.name for item in dataclasses.fields(self)} - {"shift", "pool", *self.splits}
         for split, setting, _ in self.shift:
-            if split not in self.sized:
-                raise SpecError(f"shift: no split is called {split!r}. {did_you_mean(split, self.sized)}")
+            if split not in self.splits:
+                raise SpecError(f"shift: no split is called {split!r}. {did_you_mean(split, self.splits)}")
             if setting not in fields:
                 raise SpecError(f"shift: {setting!r} is not a setting. {did_you_mean(setting, fields)}")
-        for split in self.sized:
+        for split in self.splits:
             if getattr(self, split) < 0:
                 raise SpecError(f"{split} = {getattr(self, split)}: a split has 0 or more rows")
         if self.iid and self.law("iid") == self.law("test"):
@@ -78,14 +84,27 @@ class Task:
     @property
     def sizes(self) -> dict[str, int]:
         """The splits and their rows, held-out ones first."""
-        held_out = ("test", "iid", "dev", "train")
-        return {split: getattr(self, split) for split in held_out if getattr(self, split)}
+        return {split: getattr(self, split) for split in self.splits if getattr(self, split)}
+
+    def shares(self, split: str) -> dict[str, int]:
+        """The splits that are dealt from the same pool as this one, and how many rows of it each gets."""
+        law = self.law(split)
+        shares = {one: rows for one, rows in self.sizes.items() if self.law(one) == law}
+        if self.pool and "train" in shares:
+            held_out = sum(shares.values()) - shares["train"]
+            if not held_out <= self.pool <= held_out + shares["train"]:
+                raise SpecError(
+                    f"pool = {self.pool}: it holds the {held_out:,} held-out rows drawn like train and some of train, "
+                    f"so at most {held_out + shares['train']:,}"
+                )
+            shares["train"] = self.pool - held_out
+        return shares
 
     def law(self, split: str) -> Task:
         """This task as it is for one split: shifts applied, sizes forgotten. Splits of equal law share a pool."""
         changes = {setting: value for where, setting, value in self.shift if where == split}
         changes = {key: tuple(value) if isinstance(value, list) else value for key, value in changes.items()}
-        return dataclasses.replace(self, shift=(), **dict.fromkeys(self.sized, 0), **changes)
+        return dataclasses.replace(self, shift=(), pool=0, **dict.fromkeys(self.splits, 0), **changes)
 
     # -- what a task gives ----------------------------------------------------------------------------------------
 
@@ -103,6 +122,10 @@ class Task:
         """The examples of accepted draws, in the order asked for."""
         trees = [self._drawn(key, int(number)) for number in numbers]
         return self._corpus([tree for tree in trees if tree is not None])
+
+    def apart(self, other: Task) -> bool:
+        """Whether no draw of this law can be a draw of the other; then neither need be checked against the other."""
+        return False
 
     def bins(self) -> int:
         """Into how many bins `scan` sorts the draws, each to be filled equally; 0 for no balancing."""
@@ -219,13 +242,12 @@ def chunks(
     with ThreadPoolExecutor(workers) as crew:
         pool = _Pool(law, seed, crew, workers)
         pool.exclude(_earlier_keys(task, split, seed, crew, workers))
-        sharing = [one for one in task.sizes if task.law(one) == law]
-        base = sum(task.sizes[one] for one in sharing)
-        numbers, _ = pool.first(base)
-        order = _dealt(stream_key("deal", *_purpose(law, seed)), base)
-        place = sum(task.sizes[one] for one in sharing[: sharing.index(split)])
-        mine = numbers[order[place : place + own]]
-        goes_on = split == "train" and not law.bins() and (endless or wanted > own)
+        shares = task.shares(split)
+        numbers, _ = pool.first(sum(shares.values()))
+        order = _dealt(stream_key("deal", *_purpose(law, seed)), len(numbers))
+        place = sum(rows for one, rows in shares.items() if task.splits.index(one) < task.splits.index(split))
+        mine = numbers[order[place : place + shares[split]]]
+        goes_on = split == "train" and not law.bins() and (endless or wanted > len(mine))
         left = None if endless else wanted
         for batch in _batches(mine, pool.beyond() if goes_on else iter(()), chunk, left):
             yield _built(law, pool.key, batch, origin, crew, workers)
@@ -270,12 +292,12 @@ def _earlier_keys(
         another = task.law(other)
         if another == law:
             break
-        if another in done:
+        if another in done or law.apart(another):
             continue
         done.append(another)
         pool = _Pool(another, seed, crew, workers)
         pool.exclude(list(earlier))
-        earlier.append(pool.first(sum(rows for one, rows in task.sizes.items() if task.law(one) == another))[1])
+        earlier.append(pool.first(sum(task.shares(other).values()))[1])
     return earlier
 
 
