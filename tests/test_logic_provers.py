@@ -303,7 +303,7 @@ def test_all_65536_relational_classes_with_z3(z3: Z3):
 
 
 def lexical_sample(count: int, seed: int) -> list[tuple[Sentence, Sentence]]:
-    """Pairs of literal words, half of them not neutral, with every way to make # and modifiers missing on both sides."""
+    """Pairs of literal words, half of them not neutral, with every way to make # and pairs without modifiers."""
     rng = np.random.default_rng(seed)
     rows = rng.integers(0, 3, (400 * count, 18))
     for column in (0, 6, 9, 15):

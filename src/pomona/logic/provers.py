@@ -242,7 +242,7 @@ def labeller(name: str, **settings: Any) -> Labeller:
 
 
 GRACE = 5.0
-"""Provers stop themselves at their CPU limit; the wall clock is a second net, with seconds to spare when all is busy."""
+"""Provers stop themselves at their CPU limit; the wall clock is a second net, with seconds to spare on busy days."""
 
 
 def _require(program: str, advice: str) -> None:
