@@ -88,3 +88,26 @@ def sentence_relation(
                     )
                 )
     return SYMBOL[frozenset(seen)]
+
+
+class TableLearner:
+    """Algorithms 1 and 2 of the paper on the aligned tree, one dictionary a node, one example at a time.
+
+    `nodes` are (name, children) in post-order; an example is a dictionary with a value for every leaf and node.
+    """
+
+    def __init__(self, nodes: list[tuple[str, tuple[str, ...]]]) -> None:
+        self.nodes = nodes
+        self.functions: dict[str, dict[tuple[int, ...], int]] = {name: {} for name, _ in nodes}
+
+    def learn(self, example: dict[str, int]) -> None:
+        for name, children in self.nodes:
+            key = tuple(example[child] for child in children)
+            assert self.functions[name].setdefault(key, example[name]) == example[name], "conflicting labels"
+
+    def predict(self, leaves: dict[str, int]) -> int | None:
+        """The root's value, or None where some function was never shown its input."""
+        values: dict[str, int | None] = dict(leaves)
+        for name, children in self.nodes:
+            values[name] = self.functions[name].get(tuple(values[child] for child in children))  # type: ignore[arg-type]
+        return values[self.nodes[-1][0]]
