@@ -82,9 +82,9 @@ def best_accuracy(law: Law, features: Sequence[Ints]) -> float:
     for feature in features:
         known = np.unique(feature[codes], return_inverse=True)[1]
         key = np.unique(key * (known.max() + 1) + known, return_inverse=True)[1]
-    table = np.zeros((int(key.max()) + 1, len(Label)))
-    np.add.at(table, (key, labels(codes)), chances[codes])
-    return float(table.max(axis=1).sum())
+    size = (int(key.max()) + 1) * len(Label)
+    table = np.bincount(key * len(Label) + labels(codes), weights=chances[codes], minlength=size)
+    return float(table.reshape(-1, len(Label)).max(axis=1).sum())
 
 
 def ladder(law: Law) -> dict[str, float]:

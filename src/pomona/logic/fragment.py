@@ -55,7 +55,28 @@ SAME, ONLY_HYPOTHESIS, ONLY_PREMISE, DIFFERENT = range(4)
 
 _SHIFT: Final = (18, 16, 14, 13, 11, 9, 7, 5, 3, 2, 1, 0)
 _SIZE: Final = np.array([size for _, size in FIELDS])
-_PHRASE_PLACES: Final = ((1, 2), (7, 8), (4, 5))  # subject, object, verb: where the modifier and the head stand
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """Where a phrase is found: the column of its modifier (its head follows), and the bits that speak of it.
+
+    `how` and `equal` are shifts in an encoding (modifier code, equality of the heads), `place` is one in a class.
+    """
+
+    name: str
+    modifier: int
+    how: int
+    equal: int
+    place: int
+    nodes: tuple[str, str, str]
+
+
+PHRASES: Final = (
+    Phrase("subject", modifier=1, how=7, equal=2, place=4, nodes=("PROJ_AdjS", "REL_NS", "NP_S")),
+    Phrase("object", modifier=7, how=5, equal=0, place=2, nodes=("PROJ_AdjO", "REL_NO", "NP_O")),
+    Phrase("verb", modifier=4, how=3, equal=1, place=0, nodes=("PROJ_Adv", "REL_V", "VP")),
+)
 
 
 @dataclass(frozen=True)
@@ -146,11 +167,11 @@ def encode(words: Ints) -> Codes:
     codes = np.zeros(len(words), np.int32)
     for column, shift in ((3, 18), (0, 16), (6, 14), (12, 13), (9, 11), (15, 9)):
         codes |= words[:, column].astype(np.int32) << shift
-    for (modifier, head), shift, equal_shift in zip(_PHRASE_PLACES, (7, 5, 3), (2, 0, 1), strict=True):
-        p, h = words[:, modifier], words[:, modifier + 9]
+    for phrase in PHRASES:
+        p, h = words[:, phrase.modifier], words[:, phrase.modifier + 9]
         code = np.where(p == h, SAME, np.where(p == 0, ONLY_HYPOTHESIS, np.where(h == 0, ONLY_PREMISE, DIFFERENT)))
-        codes |= code.astype(np.int32) << shift
-        codes |= (words[:, head] == words[:, head + 9]).astype(np.int32) << equal_shift
+        codes |= code.astype(np.int32) << phrase.how
+        codes |= (words[:, phrase.modifier + 1] == words[:, phrase.modifier + 10]).astype(np.int32) << phrase.equal
     return codes
 
 
@@ -177,8 +198,8 @@ def classes(codes: Ints) -> Codes:
     """
     codes = _checked(codes, ENCODINGS)
     found = codes >> 9 << 6
-    for shift, equal_shift, place in ((7, 2, 4), (5, 0, 2), (3, 1, 0)):
-        found |= np.where(codes >> equal_shift & 1, codes >> shift & 3, DIFFERENT) << place
+    for phrase in PHRASES:
+        found |= np.where(codes >> phrase.equal & 1, codes >> phrase.how & 3, DIFFERENT) << phrase.place
     return found
 
 
@@ -190,8 +211,8 @@ def root_table() -> RelationTable:
 
 def _compose(found: Codes) -> tuple[RelationTable, RelationTable, RelationTable]:
     """Relations at OBJ, NEGVP and ROOT for relational classes: three look-ups, one a node."""
-    phrase, quantifier, negation = phrase_relations(), quantifier_tables(), negation_tables()
-    subject, obj, verb = (phrase[found >> place & 3] for place in (4, 2, 0))
+    quantifier, negation = quantifier_tables(), negation_tables()
+    subject, obj, verb = (phrase_relations()[found >> phrase.place & 3] for phrase in PHRASES)
     neg_p, qs_p, qo_p, neg_h, qs_h, qo_h = (
         found >> place & mask for place, mask in ((15, 1), (13, 3), (11, 3), (10, 1), (8, 3), (6, 3))
     )
@@ -219,18 +240,14 @@ def node_values(codes: Ints) -> RelationTable:
     codes = _checked(codes, ENCODINGS)
     values = np.empty((len(codes), len(NODES)), np.uint8)
     found = classes(codes)
-    phrase = phrase_relations()
     values[:, NODE["PROJ_QS"]] = (codes >> 16 & 3) * 4 + (codes >> 11 & 3)
     values[:, NODE["PROJ_QO"]] = (codes >> 14 & 3) * 4 + (codes >> 9 & 3)
     values[:, NODE["PROJ_Neg"]] = (codes >> 18) * 2 + (codes >> 13 & 1)
-    for modifier, head, whole, shift, equal_shift, place in (
-        ("PROJ_AdjS", "REL_NS", "NP_S", 7, 2, 4),
-        ("PROJ_AdjO", "REL_NO", "NP_O", 5, 0, 2),
-        ("PROJ_Adv", "REL_V", "VP", 3, 1, 0),
-    ):
-        values[:, NODE[modifier]] = phrase[codes >> shift & 3]
-        values[:, NODE[head]] = np.where(codes >> equal_shift & 1, Relation.EQ, Relation.IND)
-        values[:, NODE[whole]] = phrase[found >> place & 3]
+    for phrase in PHRASES:
+        modifier, head, whole = (NODE[name] for name in phrase.nodes)
+        values[:, modifier] = phrase_relations()[codes >> phrase.how & 3]
+        values[:, head] = np.where(codes >> phrase.equal & 1, Relation.EQ, Relation.IND)
+        values[:, whole] = phrase_relations()[found >> phrase.place & 3]
     values[:, NODE["OBJ"]], values[:, NODE["NEGVP"]], values[:, NODE["ROOT"]] = _compose(found)
     return values
 

@@ -23,7 +23,17 @@ import numpy.typing as npt
 
 from pomona.compiled import Bools, Ints, compiled
 from pomona.errors import SpecError
-from pomona.logic.fragment import CLASSES, DIFFERENT, ENCODINGS, NODE, Codes, classes, node_values, phrase_relations
+from pomona.logic.fragment import (
+    CLASSES,
+    DIFFERENT,
+    ENCODINGS,
+    NODE,
+    PHRASES,
+    Codes,
+    classes,
+    node_values,
+    phrase_relations,
+)
 from pomona.logic.projectivity import negation_tables, quantifier_tables
 from pomona.logic.relations import Relation
 from pomona.randomness import mix, open_stream, stream_key
@@ -47,8 +57,8 @@ def redundancy_split(rho: Fraction | float, seed: int) -> Bools:
     shown[_relational_items(ratio, purpose)] = True
     columns = _columns()
     train = shown[columns.relational]
-    for phrase in ("object", "verb", "subject"):
-        context, pattern = columns.context[phrase], columns.pattern[phrase]
+    for phrase, context in columns.context.items():
+        pattern = columns.pattern[phrase]
         allowed = _deal_patterns(int(context.max()) + 1, ratio, (*purpose, phrase))
         train &= (pattern < 0) | allowed[context, pattern]
     return train
@@ -154,10 +164,7 @@ class _Columns:
             "verb": pair * 4 + objects,
             "subject": subject_pair * 7 + values[:, NODE["NEGVP"]],
         }
-        self.pattern = {
-            phrase: _pattern(codes >> shift & 3, codes >> equal_shift & 1)
-            for phrase, shift, equal_shift in (("subject", 7, 2), ("object", 5, 0), ("verb", 3, 1))
-        }
+        self.pattern = {p.name: _pattern(codes >> p.how & 3, codes >> p.equal & 1) for p in PHRASES}
         for array in (self.relational, *self.context.values(), *self.pattern.values()):
             array.setflags(write=False)
 

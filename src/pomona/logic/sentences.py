@@ -21,7 +21,7 @@ import numpy as np
 
 from pomona.compiled import Ints
 from pomona.errors import SpecError, did_you_mean
-from pomona.logic.fragment import DIFFERENT, ONLY_HYPOTHESIS, ONLY_PREMISE, PLACES, Codes, encode, unpack
+from pomona.logic.fragment import DIFFERENT, ONLY_HYPOTHESIS, ONLY_PREMISE, PHRASES, PLACES, Codes, encode, unpack
 from pomona.logic.projectivity import QUANTIFIERS
 
 EMPTY: Final = "emptystring"
@@ -142,12 +142,12 @@ def _numbered(premise: Sentence, hypothesis: Sentence) -> list[int]:
 def exemplar(code: int) -> Pair:
     """A pair of sentences, in generated words, that has the given encoding; as short as can be."""
     row = [0] * 18
-    f = [int(value) for value in unpack(np.array([code]))[0]]
-    row[3], row[0], row[6], row[12], row[9], row[15] = f[:6]
-    for modifier, head, how, equal in ((1, 2, f[6], f[9]), (7, 8, f[7], f[11]), (4, 5, f[8], f[10])):
+    row[3], row[0], row[6], row[12], row[9], row[15] = (int(value) for value in unpack(np.array([code]))[0, :6])
+    for phrase in PHRASES:
+        how, equal, modifier = code >> phrase.how & 3, code >> phrase.equal & 1, phrase.modifier
         row[modifier] = 1 if how in (ONLY_PREMISE, DIFFERENT) else 0
         row[modifier + 9] = {ONLY_HYPOTHESIS: 1, DIFFERENT: 2}.get(how, 0)
-        row[head], row[head + 9] = 1, 2 - equal
+        row[modifier + 1], row[modifier + 10] = 1, 2 - equal
     return pair_of_words(row)
 
 

@@ -14,16 +14,12 @@ words has had its turn in all three phrases at once.
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from pomona.compiled import Ints
-from pomona.logic.fragment import DIFFERENT, ONLY_HYPOTHESIS, ONLY_PREMISE, SAME
+from pomona.logic.fragment import DIFFERENT, ONLY_HYPOTHESIS, ONLY_PREMISE, PHRASES, SAME
 from pomona.logic.pairs import Pairs, check_vocabulary, of_words
 from pomona.logic.redundancy import minimal_items, shuffled
-
-_PHRASES: Final = ((1, 4), (7, 2), (4, 0))  # subject, object, verb: column of the modifier, place in a class's number
 
 
 def strict_minimum(vocabulary: int) -> int:
@@ -49,8 +45,9 @@ def strict_core(vocabulary: int, seed: int) -> Pairs:
     pairs = np.argwhere(~np.eye(vocabulary, dtype=np.bool_)) + 1
     word = np.arange(1, vocabulary + 1)
     none, same = np.zeros_like(word), np.stack([word, word], axis=1)
-    for modifier, place in _PHRASES:
-        how = items >> place & 3
+    for phrase in PHRASES:
+        modifier = phrase.modifier
+        how = items >> phrase.place & 3
         equal = np.ones(len(items), np.bool_)
         independent = np.flatnonzero(how == DIFFERENT)
         # A phrase is # by unequal heads under each other modifier code once, by different modifiers alone three times
@@ -81,14 +78,14 @@ def _classes(vocabulary: int, seed: int) -> Ints:
 def _with_extras(items: Ints, vocabulary: int) -> Ints:
     """More classes where words outnumber the phrases that could show them; none up to 100 words."""
     lacking: list[list[int]] = []
-    for _, place in _PHRASES:
-        how = items >> place & 3
+    for phrase in PHRASES:
+        how = items >> phrase.place & 3
         # One # phrase shows an equal or missing modifier besides, see above.
         needs = ((SAME, vocabulary), (ONLY_HYPOTHESIS, vocabulary - 1), (ONLY_PREMISE, vocabulary - 1))
         lacking.append([code for code, need in needs for _ in range(need - int((how == code).sum()))])
     extra = np.zeros(max(len(codes) for codes in lacking), items.dtype)
-    for codes, (_, place) in zip(lacking, _PHRASES, strict=True):
-        extra[: len(codes)] |= np.array(codes, items.dtype) << place
+    for codes, phrase in zip(lacking, PHRASES, strict=True):
+        extra[: len(codes)] |= np.array(codes, items.dtype) << phrase.place
     return np.concatenate([items, extra])
 
 
