@@ -22,12 +22,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pomona import brackets
-from pomona.compiled import Ints, compiled
+from pomona.compiled import Ints, compiled, inlined
 from pomona.errors import SpecError, TreeError, did_you_mean
 from pomona.trees import Forest
 
 MIN, MAX, MED, SM, FIRST, LAST = range(6)
+VALUE_LIMIT = 1 << 15  # values are 16-bit
 INTERPRETED = -1  # the number of an operator that has no compiled rule
 
 
@@ -49,9 +49,14 @@ def _holders(arguments: Sequence[int], value: int) -> list[tuple[int, ...]]:
     return [(place,) for place, argument in enumerate(arguments) if argument == value]
 
 
-def _median_holders(arguments: Sequence[int]) -> list[tuple[int, ...]]:
+def _middle(arguments: Sequence[int]) -> tuple[int, int]:
+    """The middle two in rank, which are one and the same where the number is odd."""
     ranked = sorted(arguments)
-    low, high = ranked[(len(ranked) - 1) // 2], ranked[len(ranked) // 2]
+    return ranked[(len(ranked) - 1) // 2], ranked[len(ranked) // 2]
+
+
+def _median_holders(arguments: Sequence[int]) -> list[tuple[int, ...]]:
+    low, high = _middle(arguments)
     if len(arguments) % 2:
         return _holders(arguments, low)
     return [
@@ -62,17 +67,26 @@ def _median_holders(arguments: Sequence[int]) -> list[tuple[int, ...]]:
     ]
 
 
-OPERATORS: Mapping[str, Operator] = MappingProxyType({
+_DEFINED: dict[str, Operator] = {
     operator.name: operator
     for operator in (
         Operator("MIN", min, lambda xs: _holders(xs, min(xs)), MIN),
         Operator("MAX", max, lambda xs: _holders(xs, max(xs)), MAX),
-        Operator("MED", lambda xs: (sorted(xs)[(len(xs) - 1) // 2] + sorted(xs)[len(xs) // 2]) // 2, _median_holders, MED),
+        Operator("MED", lambda xs: sum(_middle(xs)) // 2, _median_holders, MED),
         Operator("SM", lambda xs: sum(xs) % 10, None, SM),
         Operator("FIRST", lambda xs: xs[0], lambda xs: [(0,)], FIRST),
         Operator("LAST", lambda xs: xs[-1], lambda xs: [(len(xs) - 1,)], LAST),
     )
-})
+}
+OPERATORS: Mapping[str, Operator] = MappingProxyType(_DEFINED)  # a view: `define_operator` adds to it
+
+
+def define_operator(operator: Operator) -> Operator:
+    """Make a user's own operator known to every task, reader and check under its name."""
+    known = _DEFINED.get(operator.name)
+    if known is not None and known != operator:
+        raise SpecError(f"an operator called {operator.name!r} is defined already; choose another name")
+    return _DEFINED.setdefault(operator.name, operator)
 
 
 def operators_named(names: Sequence[str], known: Mapping[str, Operator] = OPERATORS) -> tuple[Operator, ...]:
@@ -98,12 +112,22 @@ def denote(forest: Forest, operators: Mapping[str, Operator] = OPERATORS) -> npt
             values[node] = constants[symbol]
         else:
             arguments = values[children[offsets[node] : offsets[node + 1]]].tolist()
-            values[node] = operators[forest.names[symbol]].rule(arguments)
+            values[node] = _checked_value(operators[forest.names[symbol]], arguments)
     return values
 
 
+def _checked_value(operator: Operator, arguments: list[int]) -> int:
+    value = operator.rule(arguments)
+    if not isinstance(value, (int, np.integer)) or not -VALUE_LIMIT <= value < VALUE_LIMIT:
+        raise SpecError(
+            f"the rule of {operator.name!r} made {value!r} of {arguments}; "
+            f"a value is a whole number from {-VALUE_LIMIT} to {VALUE_LIMIT - 1}"
+        )
+    return int(value)
+
+
 def _tables(forest: Forest, operators: Mapping[str, Operator]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int16]]:
-    """For each symbol the number of its compiled rule and, for numerals, its value; anything else in use is an error."""
+    """For each symbol the number of its compiled rule and, for numerals, its value; other names in use are errors."""
     used_inner = set(np.unique(forest.symbol[~forest.leaf]).tolist())
     used_leaf = set(np.unique(forest.symbol[forest.leaf & (forest.links == 0)]).tolist())
     numbers = np.full(len(forest.names), INTERPRETED, np.int8)
@@ -123,7 +147,7 @@ def _tables(forest: Forest, operators: Mapping[str, Operator]) -> tuple[npt.NDAr
 @compiled
 def apply(number: int, arguments: Ints, low: int, high: int) -> int:
     """The compiled rules, on `arguments[low:high]`, which MED sorts in place."""
-    value = arguments[low]
+    value = int(arguments[low])
     if number == MIN:
         for place in range(low + 1, high):
             value = min(value, arguments[place])
@@ -147,6 +171,39 @@ def apply(number: int, arguments: Ints, low: int, high: int) -> int:
     return value
 
 
+# MIN, MAX and MED of digits without a loop: the arguments of a list are counted in one word, ten fields of six bits.
+_ONES = np.uint64(0x0041041041041041)  # 1 in each field
+_TOPS = np.uint64(0x0820820820820820)  # the highest bit of each field
+_MOST = 31  # arguments that a field can count with its highest bit free
+
+
+@inlined
+def counted(digit: int) -> np.uint64:
+    """What to add to a list's tally for one more argument."""
+    return np.uint64(1) << np.uint64(6 * digit)
+
+
+@inlined
+def _ranked(tally: np.uint64, rank: int) -> int:
+    """The digit of this rank (0 the least): ten less the number of digits that exceed or equal more than `rank`."""
+    upto = tally * _ONES  # each field: how many arguments are at most this digit
+    above = (upto + np.uint64(_MOST - rank) * _ONES) & _TOPS
+    return 10 - int((((above >> np.uint64(5)) * _ONES) >> np.uint64(54)) & np.uint64(63))
+
+
+@compiled
+def settle(number: int, tally: np.uint64, total: int, arguments: Ints, low: int, high: int) -> int:
+    """`apply` for digits whose tally and sum were kept on the way."""
+    count = high - low
+    if number <= MED and count <= _MOST:
+        lower = 0 if number == MIN else count - 1 if number == MAX else (count - 1) >> 1
+        upper = 0 if number == MIN else count - 1 if number == MAX else count >> 1
+        return (_ranked(tally, lower) + _ranked(tally, upper)) >> 1
+    if number == SM:
+        return total % 10
+    return apply(number, arguments, low, high)
+
+
 @compiled
 def _denote(symbol: Ints, arity: Ints, link: Ints, numbers: Ints, constants: Ints) -> npt.NDArray[np.int16]:
     values = np.empty(len(symbol), np.int16)
@@ -154,9 +211,9 @@ def _denote(symbol: Ints, arity: Ints, link: Ints, numbers: Ints, constants: Int
     high = 0
     for node in range(len(symbol)):
         if link[node]:
-            value = np.int64(values[node - link[node]])
+            value = int(values[node - link[node]])
         elif arity[node] == 0:
-            value = np.int64(constants[symbol[node]])
+            value = int(constants[symbol[node]])
         else:
             value = apply(numbers[symbol[node]], stack, high - arity[node], high)
         high -= arity[node]
@@ -185,9 +242,7 @@ def steps(forest: Forest, values: Ints) -> Iterator[Step]:
         yield Step(tree, node - int(forest.start[tree]), forest.names[forest.symbol[node]], inputs, int(values[node]))
 
 
-def dependency(
-    forest: Forest, values: Ints, operators: Mapping[str, Operator] = OPERATORS
-) -> npt.NDArray[np.int32]:
+def dependency(forest: Forest, values: Ints, operators: Mapping[str, Operator] = OPERATORS) -> npt.NDArray[np.int32]:
     """For every node, the operators on the longest way down through arguments that decide; the shallowest proof counts.
 
     0 at a digit. Where several sets of arguments would each fix the answer (two equal minima), the one that needs
@@ -235,21 +290,21 @@ def _dependency(symbol: Ints, arity: Ints, link: Ints, values: Ints, numbers: In
             number = numbers[symbol[node]]
             deepest = 0
             if number == FIRST:
-                deepest = result[stack[low]]
+                deepest = int(result[stack[low]])
             elif number == LAST:
-                deepest = result[stack[high - 1]]
+                deepest = int(result[stack[high - 1]])
             elif number == SM:
                 for place in range(low, high):
-                    deepest = max(deepest, result[stack[place]])
+                    deepest = max(deepest, int(result[stack[place]]))
             elif number == MED and count % 2 == 0:
                 for place in range(low, high):
                     ranked[place] = values[stack[place]]
                 apply(MED, ranked, low, high)
                 first, second = ranked[(low + high - 1) // 2], ranked[(low + high) // 2]
                 # Shallowest holder of each middle value; the two shallowest when the middle values are equal.
-                one, two = np.int64(1 << 30), np.int64(1 << 30)
+                one, two = 1 << 30, 1 << 30
                 for place in range(low, high):
-                    here = np.int64(result[stack[place]])
+                    here = int(result[stack[place]])
                     if first == second and values[stack[place]] == first:
                         if here < one:
                             one, two = here, one
@@ -261,10 +316,10 @@ def _dependency(symbol: Ints, arity: Ints, link: Ints, values: Ints, numbers: In
                         two = min(two, here)
                 deepest = max(one, two)
             else:  # MIN, MAX and MED of an odd number: any argument that holds the answer
-                deepest = np.int64(1 << 30)
+                deepest = 1 << 30
                 for place in range(low, high):
                     if values[stack[place]] == values[node]:
-                        deepest = min(deepest, np.int64(result[stack[place]]))
+                        deepest = min(deepest, int(result[stack[place]]))
             result[node] = deepest + 1
         stack[low] = node
         high = low + 1

@@ -22,7 +22,7 @@ from pomona import brackets
 from pomona.compiled import Ints, compiled, inlined
 from pomona.errors import TreeError
 from pomona.randomness import below, mix, open_stream, stream_key
-from pomona.trees import Forest
+from pomona.trees import Forest, numbered
 
 Style = Literal["left", "right", "balanced"]
 SHIFT, REDUCE = 0, 1
@@ -38,21 +38,22 @@ def _style_number(style: str) -> int:
 def binarise(forest: Forest, style: Style = "left", *, tokens: bool = True) -> Forest:
     """Binary trees over the sentence. With `tokens`, the operator `[OP` and the `]` are leaves too, as in ListOps.
 
-    Without, only the leaves of the forest are; a node with one child is then passed over.
+    Without, only the leaves of the forest are; a node with one child is then passed over. Links are left behind.
     """
     number = _style_number(style)
     inner = np.unique(forest.symbol[~forest.leaf]).tolist()
-    names = [*forest.names]
+    index = numbered(forest.names)
     opening = np.zeros(len(forest.names), np.int16)
     if tokens:
         for symbol in inner:
-            opening[symbol] = len(names)
-            names.append(f"[{forest.names[symbol]}")
-    names += ["]", brackets.UNNAMED]
-    symbol, parent, start = _binarise(
-        forest.symbol, forest.parent, forest.arity, forest.start, opening, len(names) - 2, number, tokens
+            opening[symbol] = index.setdefault(f"[{forest.names[symbol]}", len(index))
+    closing = index.setdefault("]", len(index))
+    unnamed = index.setdefault(brackets.UNNAMED, len(index))
+    names = tuple(numbered(index))
+    made, parent, start = _binarise(
+        forest.symbol, forest.parent, forest.arity, forest.start, opening, closing, unnamed, number, tokens
     )
-    return Forest(symbol, parent, start, tuple(names))
+    return Forest(made, parent, start, names)
 
 
 @inlined
@@ -76,7 +77,15 @@ def _closed_by(part: int, parts: int, style: int) -> int:
 
 @compiled
 def _binarise(
-    symbol: Ints, parent: Ints, arity: Ints, start: Ints, opening: Ints, closing: int, style: int, tokens: bool
+    symbol: Ints,
+    parent: Ints,
+    arity: Ints,
+    start: Ints,
+    opening: Ints,
+    closing: int,
+    unnamed: int,
+    style: int,
+    tokens: bool,
 ) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """Walk in reading order; shift tokens, and after each finished part reduce as often as the style says."""
     total = 0
@@ -94,7 +103,6 @@ def _binarise(
     seen = np.zeros(len(parent), np.bool_)
     chain = np.empty(len(parent) + 1, np.int64)
     extra = 2 if tokens else 0
-    unnamed = closing + 1
     for tree in range(len(start) - 1):
         base, place, high = start[tree], offsets[tree], 0
         for node in range(base, start[tree + 1]):
@@ -150,24 +158,28 @@ def transitions(forest: Forest) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.i
 
 def from_transitions(steps: Ints, start: Ints, leaves: Ints, names: tuple[str, ...]) -> Forest:
     """Binary trees from shift-reduce steps and the symbols of the shifted tokens, in order."""
-    steps, start = np.asarray(steps, np.uint8), np.asarray(start, np.int64)
+    steps, offsets = np.asarray(steps), np.asarray(start, np.int64)
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(steps) or np.any(np.diff(offsets) < 0):
+        raise TreeError(f"start must rise from 0 to {len(steps)}, the number of steps")
     if int((steps == SHIFT).sum()) != len(leaves):
         raise TreeError(f"{int((steps == SHIFT).sum())} SHIFTs for {len(leaves)} tokens")
-    parent, bad = _parents(steps, start)
-    if bad >= 0:
-        tree = int(np.searchsorted(start, bad, side="right")) - 1
+    known = (steps == SHIFT) | (steps == REDUCE)
+    steps = np.where(known, steps, REDUCE + 1).astype(np.uint8)  # before 256 could wrap to 0
+    parent, tree, step = _parents(steps, offsets)
+    if tree >= 0:
         raise TreeError(
-            f"tree {tree}, step {bad - int(start[tree])}: these transitions do not build one binary tree "
+            f"tree {tree}, step {step}: these transitions do not build one binary tree "
             "(REDUCE needs two parts on the stack, and one part is left at the end)"
         )
     names = names if brackets.UNNAMED in names else (*names, brackets.UNNAMED)
     symbol = np.full(len(steps), names.index(brackets.UNNAMED), np.int16)
     symbol[steps == SHIFT] = leaves
-    return Forest(symbol, parent, start, names)
+    return Forest(symbol, parent, offsets, names)
 
 
 @compiled
-def _parents(steps: Ints, start: Ints) -> tuple[npt.NDArray[np.int32], int]:
+def _parents(steps: Ints, start: Ints) -> tuple[npt.NDArray[np.int32], int, int]:
+    """Parents, and where it goes wrong: tree and step, or -1 and -1."""
     parent = np.full(len(steps), -1, np.int32)
     stack = np.empty(len(steps) + 1, np.int64)
     for tree in range(len(start) - 1):
@@ -175,16 +187,16 @@ def _parents(steps: Ints, start: Ints) -> tuple[npt.NDArray[np.int32], int]:
         for node in range(start[tree], start[tree + 1]):
             if steps[node] == REDUCE:
                 if high < 2:
-                    return parent, node
+                    return parent, tree, node - start[tree]
                 parent[stack[high - 1]] = parent[stack[high - 2]] = node - start[tree]
                 high -= 2
             elif steps[node] != SHIFT:
-                return parent, node
+                return parent, tree, node - start[tree]
             stack[high] = node
             high += 1
         if high != 1:
-            return parent, max(start[tree], start[tree + 1] - 1)
-    return parent, -1
+            return parent, tree, start[tree + 1] - start[tree]
+    return parent, -1, -1
 
 
 def branching(lengths: Ints, style: Style) -> Forest:
@@ -204,12 +216,12 @@ def random_trees(lengths: Ints, seed: int) -> Forest:
 
 
 def _over_sentences(lengths: Ints) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    lengths = np.asarray(lengths, np.int64)
-    if len(lengths) and lengths.min() < 1:
-        raise TreeError(f"sentence {int(np.argmin(lengths))} has {lengths.min()} tokens; a tree needs at least one")
-    start = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(2 * lengths - 1, out=start[1:])
-    return lengths, start
+    counts = np.asarray(lengths, np.int64)
+    if len(counts) and counts.min() < 1:
+        raise TreeError(f"sentence {int(np.argmin(counts))} has {counts.min()} tokens; a tree needs at least one")
+    start = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(2 * counts - 1, out=start[1:])
+    return counts, start
 
 
 def _unnamed(steps: npt.NDArray[np.uint8], start: npt.NDArray[np.int64]) -> Forest:

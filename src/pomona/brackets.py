@@ -6,7 +6,8 @@ Two notations, told apart by the first character:
     ( ( ( [MAX 2 ) 9 ) ] )                        groups: every token between `(` and `)` is a leaf, groups are unnamed
 
 A closing bracket may be glued to what stands before it (`[MIN 4 7]`, as the ListOps paper prints). `read` and `write`
-are exact inverses on what `write` makes. Files of a million lines have their own compiled reader (`pomona.listops_text`).
+are exact inverses; what could not be read back is not written. Files of a million lines have their own compiled reader
+(`pomona.listops_text`).
 """
 
 from __future__ import annotations
@@ -19,28 +20,38 @@ import numpy.typing as npt
 
 from pomona.compiled import Ints, compiled
 from pomona.errors import TreeError
-from pomona.trees import Forest
+from pomona.trees import Forest, numbered
 
 UNNAMED = ""  # the symbol of a group that has no operator
 
-_PIECE = re.compile(r"[()\]]|\[[^\s()\[\]]*|[^\s()\[\]]+|\S")
+_PIECE = re.compile(r"[()\]]|\[[^\s()\[\]]*|[^\s()\[\]]+")
+_WORD = re.compile(r"[^\s()\[\]]+")  # an operator, or a leaf between square brackets
+_TOKEN = re.compile(r"\]|\[[^\s()\[\]]*|[^\s()\[\]]+")  # a leaf between round ones, where `[MAX` and `]` are words too
 
 
 def read(text: str | Iterable[str], names: Sequence[str] = ()) -> Forest:
-    """Parse one text or several; `column` of the error counts characters from 1.
+    """Parse one text or several; an error names the column, counted from 1, and which of several texts, from 0.
 
     >>> read("[MAX 2 9 [MIN 4 7] 0]").nested()
     [('MAX', '2', '9', ('MIN', '4', '7'), '0')]
     """
-    index = {name: position for position, name in enumerate(names)}
+    index = numbered(names)
     symbols: list[int] = []
     parents: list[int] = []
     start = [0]
     texts = [text] if isinstance(text, str) else text
-    for one in texts:
-        _read_one(one, index, symbols, parents)
+    for number, one in enumerate(texts):
+        try:
+            _read_one(one, index, symbols, parents)
+        except TreeError as error:
+            if isinstance(text, str):
+                raise
+            placed = TreeError(f"text {number}, {error}")
+            placed.column = error.column
+            raise placed from None
         start.append(len(symbols))
-    return Forest(np.array(symbols, np.int16), np.array(parents, np.int32), np.array(start, np.int64), tuple(index))
+    table = tuple(numbered(index))
+    return Forest(np.array(symbols, np.int16), np.array(parents, np.int32), np.array(start, np.int64), table)
 
 
 def _read_one(text: str, index: dict[str, int], symbols: list[int], parents: list[int]) -> None:
@@ -77,7 +88,8 @@ def _read_one(text: str, index: dict[str, int], symbols: list[int], parents: lis
         symbols.append(index.setdefault(symbol, len(index)))
         parents.append(-1)
     if opened:
-        raise TreeError(f"the text ends before the list opened at column {opened[-1][1]} is closed", column=len(text) + 1)
+        began = opened[-1][1]
+        raise TreeError(f"the text ends before the list opened at column {began} is closed", column=len(text) + 1)
     if not finished:
         raise TreeError("there is no tree in an empty text", column=1)
 
@@ -88,33 +100,52 @@ def write(forest: Forest) -> list[str]:
     >>> write(Forest.from_nested([("MAX", "2", "9")]))
     ['[MAX 2 9 ]']
     """
-    token, kind, start = walk(forest)
-    names = forest.names
-    pieces = [
-        names[node] if action == LEAF else ("]" if names[node] else ")") if action == CLOSE else
-        (f"[{names[node]}" if names[node] else "(")
-        for node, action in zip(token.tolist(), kind.tolist(), strict=True)
-    ]
+    _check_writable(forest)
+    node, kind, start = walk(forest)
+    shown = (
+        forest.names,
+        tuple(f"[{name}" if name else "(" for name in forest.names),
+        tuple("]" if name else ")" for name in forest.names),
+    )
+    pieces = [shown[action][symbol] for symbol, action in zip(forest.symbol[node].tolist(), kind.tolist(), strict=True)]
     return [" ".join(pieces[low:high]) for low, high in zip(start[:-1].tolist(), start[1:].tolist(), strict=True)]
+
+
+def _check_writable(forest: Forest) -> None:
+    """Refuse what `read` would not give back: names that are not one token, trees with named and unnamed lists."""
+    named = np.array([name != UNNAMED for name in forest.names], bool)
+    word = np.array([_WORD.fullmatch(name) is not None for name in forest.names], bool)
+    token = np.array([_TOKEN.fullmatch(name) is not None for name in forest.names], bool)
+    inner = ~forest.leaf
+    grouped = (inner & ~named[forest.symbol])[forest.root][forest.tree]  # is the node's tree written with groups?
+    fine = np.where(
+        inner,
+        np.where(grouped, ~named[forest.symbol], word[forest.symbol]),
+        np.where(grouped, token[forest.symbol], word[forest.symbol]),
+    )
+    if not fine.all():
+        node = int(np.argmin(fine))
+        name, tree = forest.names[forest.symbol[node]], forest.tree[node]
+        what = "a list" if inner[node] else "a leaf"
+        notation = "groups" if grouped[node] else "lists"
+        raise TreeError(f"tree {tree} cannot be written as {notation}: {what} is called {name!r}")
 
 
 LEAF, OPEN, CLOSE = 0, 1, 2
 
 
-def walk(forest: Forest) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """The trees in reading order: for each step its symbol, whether it is a leaf, opens or closes, and tree offsets."""
+def walk(forest: Forest) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """The trees in reading order: for each step its node, whether that is a leaf, opens or closes; and tree offsets."""
     inner = np.zeros(len(forest.symbol) + 1, np.int64)
     np.cumsum(forest.arity > 0, out=inner[1:])
     start = forest.start + inner[forest.start]
-    return (*_walk(forest.symbol, forest.parent, forest.arity, forest.start, int(start[-1])), start)
+    return (*_walk(forest.parent, forest.arity, forest.start, int(start[-1])), start)
 
 
 @compiled
-def _walk(
-    symbol: Ints, parent: Ints, arity: Ints, start: Ints, total: int
-) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.uint8]]:
+def _walk(parent: Ints, arity: Ints, start: Ints, total: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
     """Post-order to reading order: the lists that begin with a leaf are the ancestors of which it is the first leaf."""
-    token = np.empty(total, np.int16)
+    step = np.empty(total, np.int64)
     kind = np.empty(total, np.uint8)
     seen = np.zeros(len(parent), np.bool_)
     place = 0
@@ -122,19 +153,19 @@ def _walk(
         base = start[tree]
         for node in range(base, start[tree + 1]):
             if arity[node]:
-                token[place], kind[place] = symbol[node], CLOSE
+                step[place], kind[place] = node, CLOSE
                 place += 1
-            else:
-                opened, up = 0, node
-                while parent[up] >= 0 and not seen[base + parent[up]]:
-                    up = base + parent[up]
-                    seen[up] = True
-                    opened += 1
-                up = node
-                for step in range(opened):
-                    up = base + parent[up]
-                    token[place + opened - 1 - step], kind[place + opened - 1 - step] = symbol[up], OPEN
-                place += opened
-                token[place], kind[place] = symbol[node], LEAF
-                place += 1
-    return token, kind
+                continue
+            opened, up = 0, node
+            while parent[up] >= 0 and not seen[base + parent[up]]:
+                up = base + parent[up]
+                seen[up] = True
+                opened += 1
+            up = node
+            for back in range(opened):
+                up = base + parent[up]
+                step[place + opened - 1 - back], kind[place + opened - 1 - back] = up, OPEN
+            place += opened
+            step[place], kind[place] = node, LEAF
+            place += 1
+    return step, kind

@@ -52,4 +52,4 @@ def open_stream(key: np.uint64, number: int) -> tuple[np.uint64, np.uint64]:
 @inlined
 def below(half: np.uint64, bound: int) -> int:
     """A number 0 .. bound-1 from 32 random bits (bias below bound / 2**32)."""
-    return np.int64((half * np.uint64(bound)) >> _32)
+    return int(np.int64((half * np.uint64(bound)) >> _32))

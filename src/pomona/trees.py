@@ -15,6 +15,7 @@ COPY), 0 for none. Nothing here recurses, so a tree 100,000 deep is as good as a
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +26,8 @@ import numpy.typing as npt
 
 from pomona.compiled import Bools, Ints, compiled
 from pomona.errors import TreeError
+
+NAMES_LIMIT = 1 << 15  # symbols are 16-bit
 
 Nested: TypeAlias = "str | tuple[Any, ...]"  # a leaf is its symbol; an inner node is (symbol, child, child, ...)
 
@@ -44,7 +47,7 @@ class Forest:
     @classmethod
     def from_nested(cls, trees: Iterable[Nested], names: Sequence[str] = ()) -> Forest:
         """Trees written as nested tuples `(symbol, child, ...)`; a bare string is a leaf."""
-        index = {name: position for position, name in enumerate(names)}
+        index = numbered(names)
         symbols: list[int] = []
         parents: list[int] = []
         start = [0]
@@ -57,13 +60,13 @@ class Forest:
                 node, children = waiting.pop()
                 if isinstance(node, tuple) and children is None:
                     if not node or not isinstance(node[0], str):
-                        raise TreeError(f"a tree is a string or a tuple (symbol, child, ...); got {node!r}")
+                        raise TreeError(f"a tree is a string or a tuple (symbol, child, ...); got {reprlib.repr(node)}")
                     waiting.append((node, []))
                     collected.append([])
                     waiting.extend((child, None) for child in reversed(node[1:]))
                     continue
                 if not isinstance(node, (str, tuple)):
-                    raise TreeError(f"a tree is a string or a tuple (symbol, child, ...); got {node!r}")
+                    raise TreeError(f"a tree is a string or a tuple (symbol, child, ...); got {reprlib.repr(node)}")
                 here = len(symbols)
                 if isinstance(node, tuple):
                     for child in collected.pop():
@@ -72,9 +75,8 @@ class Forest:
                 symbols.append(index.setdefault(node if isinstance(node, str) else node[0], len(index)))
                 parents.append(-1)
             start.append(len(symbols))
-        return cls(
-            np.array(symbols, np.int16), np.array(parents, np.int32), np.array(start, np.int64), tuple(index)
-        )
+        table = tuple(numbered(index))
+        return cls(np.array(symbols, np.int16), np.array(parents, np.int32), np.array(start, np.int64), table)
 
     @classmethod
     def concatenate(cls, forests: Sequence[Forest]) -> Forest:
@@ -83,15 +85,14 @@ class Forest:
             return cls.from_nested([])
         names = forests[0].names
         if any(forest.names != names for forest in forests):
-            names = tuple(dict.fromkeys(name for forest in forests for name in forest.names))
-        starts = [np.zeros(1, np.int64)]
-        for forest in forests:
-            starts.append(forest.start[1:] - forest.start[0] + starts[-1][-1])
+            names = tuple(numbered(dict.fromkeys(name for forest in forests for name in forest.names)))
+        start = np.zeros(sum(map(len, forests)) + 1, np.int64)
+        np.cumsum(np.concatenate([np.diff(forest.start) for forest in forests]), out=start[1:])
         linked = any(forest.link is not None for forest in forests)
         return cls(
             np.concatenate([forest.renamed(names).symbol for forest in forests]),
             np.concatenate([forest.parent for forest in forests]),
-            np.concatenate(starts),
+            start,
             names,
             np.concatenate([forest.links for forest in forests]) if linked else None,
         )
@@ -100,11 +101,10 @@ class Forest:
         """The same trees under another table of names, which must hold every name in use."""
         if names == self.names:
             return self
-        position = {name: index for index, name in enumerate(names)}
-        missing = [name for name in self.names if name not in position]
-        used = set(np.unique(self.symbol).tolist())
-        if any(self.names.index(name) in used for name in missing):
-            raise TreeError(f"the table of names lacks {missing[0]!r}, which occurs in the trees")
+        position = numbered(names)
+        for symbol in np.unique(self.symbol).tolist():
+            if self.names[symbol] not in position:
+                raise TreeError(f"the table of names lacks {self.names[symbol]!r}, which occurs in the trees")
         table = np.array([position.get(name, -1) for name in self.names], np.int16)
         return Forest(table[self.symbol], self.parent, self.start, names, self.link)
 
@@ -114,13 +114,16 @@ class Forest:
         return len(self.start) - 1
 
     def __getitem__(self, item: int | slice | Sequence[int] | Ints) -> Forest:
-        """Some of the trees: one by number, a slice, or any rows in any order."""
+        """Some of the trees: one by number, a slice, any rows in any order, or those where a mask is true.
+
+        A tree that quotes a node of another keeps its place behind that one, or the cut is an error.
+        """
         if isinstance(item, slice):
             first, last, step = item.indices(len(self))
             if step == 1:
                 last = max(first, last)
                 low, high = self.start[first], self.start[last]
-                link = None if self.link is None else self.link[low:high]
+                link = None if self.link is None else self._links_kept(np.arange(low, high))
                 return Forest(
                     self.symbol[low:high], self.parent[low:high], self.start[first : last + 1] - low, self.names, link
                 )
@@ -130,10 +133,29 @@ class Forest:
                 raise IndexError(f"tree {item} of a forest of {len(self)}")
             row = int(item) % len(self)
             return self[row : row + 1]
-        rows = np.asarray(item, np.int64)
+        rows = np.asarray(item)
+        if rows.dtype == bool:
+            if rows.shape != (len(self),):
+                raise IndexError(f"a mask of shape {rows.shape} for a forest of {len(self)}")
+            rows = np.flatnonzero(rows)
         start, nodes = gather(self.start, rows)
-        link = None if self.link is None else self.link[nodes]
+        link = None if self.link is None else self._links_kept(nodes)
         return Forest(self.symbol[nodes], self.parent[nodes], start, self.names, link)
+
+    def _links_kept(self, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+        """The links of these nodes, each of which must still lead to the node it led to."""
+        link = self.links[nodes]
+        quoting = np.flatnonzero(link)
+        quoted = quoting - link[quoting]
+        lost = (quoted < 0) | (nodes[quoted] != nodes[quoting] - link[quoting])
+        if lost.any():
+            node = int(nodes[quoting[np.argmax(lost)]])
+            other = self.tree[node - int(self.links[node])]
+            raise TreeError(
+                f"tree {self.tree[node]} quotes a node of tree {other}, which the trees taken do not hold in its "
+                "place; take both, in order"
+            )
+        return link
 
     def __iter__(self) -> Iterator[Forest]:
         return (self[row] for row in range(len(self)))
@@ -180,6 +202,9 @@ class Forest:
             raise TreeError(
                 f"a forest of {len(self.symbol)} symbols and {len(self.parent)} parents needs start[-1] to equal both"
             )
+        if self.link is not None and len(self.link) != len(self.symbol):
+            raise TreeError(f"a forest of {len(self.symbol)} symbols has {len(self.link)} links")
+        numbered(self.names)
         if self.start[0] != 0 or np.any(np.diff(self.start) < 1):
             raise TreeError("every tree has at least one node, and start begins with 0")
         wrong = (self.symbol < 0) | (self.symbol >= len(self.names))
@@ -221,7 +246,8 @@ class Forest:
     @property
     def leaf(self) -> Bools:
         """Which nodes are leaves."""
-        return self.arity == 0
+        leaf: Bools = self.arity == 0
+        return leaf
 
     @cached_property
     def size(self) -> npt.NDArray[np.int32]:
@@ -252,11 +278,26 @@ class Forest:
 
     @cached_property
     def levels(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """A schedule for the whole forest: `nodes[offsets[h]:offsets[h + 1]]` have height h and need only lower ones."""
+        """A schedule for the whole forest: `nodes[offsets[h]:offsets[h + 1]]` have height h, their children less.
+
+        Links are not followed: a node that quotes another stands on the level of a leaf.
+        """
         order = np.argsort(self.height, kind="stable")
         offsets = np.zeros(int(self.height.max(initial=-1)) + 2, np.int64)
         np.cumsum(np.bincount(self.height, minlength=len(offsets) - 1), out=offsets[1:])
         return offsets, order
+
+
+def numbered(names: Iterable[str]) -> dict[str, int]:
+    """The number of each name; names must differ, and there can be no more of them than symbols have room for."""
+    listed = tuple(names)
+    index = {name: number for number, name in enumerate(listed)}
+    if len(index) < len(listed):
+        twice = next(name for number, name in enumerate(listed) if index[name] != number)
+        raise TreeError(f"the table of names has {twice!r} twice")
+    if len(index) > NAMES_LIMIT:
+        raise TreeError(f"{len(index):,} different names; a forest has room for {NAMES_LIMIT:,}")
+    return index
 
 
 def gather(start: Ints, rows: Ints) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -288,7 +329,11 @@ def _gather(start: Ints, rows: Ints) -> tuple[npt.NDArray[np.int64], npt.NDArray
 
 @compiled
 def _first_misplaced(parent: Ints, start: Ints) -> int:
-    """The first node that breaks post-order, -1 if none does: each node must close exactly the open nodes it claims."""
+    """The first node that breaks post-order, -1 if none does.
+
+    Open nodes wait on a stack for their parents, the next parent on top: a node that waits longer than the one it
+    covers crosses it.
+    """
     stack = np.empty(len(parent), np.int64)
     for tree in range(len(start) - 1):
         first, last = start[tree], start[tree + 1]
@@ -299,10 +344,10 @@ def _first_misplaced(parent: Ints, start: Ints) -> int:
             up = parent[node]
             if (up == -1) != (node == last - 1) or (up != -1 and not (node - first < up < last - first)):
                 return node
+            if high and up > parent[stack[high - 1]]:
+                return node
             stack[high] = node
             high += 1
-        if high != 1:
-            return stack[0]
     return -1
 
 

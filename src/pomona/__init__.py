@@ -1,0 +1,75 @@
+"""Pomona: a laboratory for compositional generalisation.
+
+    import pomona as pm
+
+    corpus = pm.generate("listops/d20s", split="test", seed=7)
+    print(corpus[0])                                   # tokens, answer, and the tree drawn with its values
+    pm.write(corpus, "test.parquet")
+    assert pm.verify("test.parquet").holds
+
+The names below are the whole public face; each is loaded when it is first touched.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Corpus": "corpus",
+    "Example": "corpus",
+    "Forest": "trees",
+    "Operator": "algebra",
+    "PomonaError": "errors",
+    "Task": "sampling",
+    "define_operator": "algebra",
+    "denote": "algebra",
+    "describe": "describing",
+    "draw": "drawing",
+    "generate": "sampling",
+    "parse_f1": "measures.parse_f1",
+    "read": "formats",
+    "read_tree": "brackets:read",
+    "steps": "algebra",
+    "stream": "sampling",
+    "svg": "drawing",
+    "task": "sampling:TASKS.add",
+    "verify": "verifying",
+    "write": "formats",
+    "write_tree": "brackets:write",
+}
+
+__all__ = [*_HOME, "__version__"]
+
+if TYPE_CHECKING:
+    from pomona.algebra import Operator, define_operator, denote, steps
+    from pomona.brackets import read as read_tree
+    from pomona.brackets import write as write_tree
+    from pomona.corpus import Corpus, Example
+    from pomona.describing import describe
+    from pomona.drawing import draw, svg
+    from pomona.errors import PomonaError
+    from pomona.formats import read, write
+    from pomona.measures.parse_f1 import parse_f1
+    from pomona.sampling import TASKS, Task, generate, stream
+    from pomona.trees import Forest
+    from pomona.verifying import verify
+
+    task = TASKS.add
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"pomona has no {name!r}; it offers {', '.join(sorted(_HOME))}")
+    module, _, path = _HOME[name].partition(":")
+    value: Any = importlib.import_module(f"pomona.{module}")
+    for part in (path or name).split("."):
+        value = getattr(value, part)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,316 @@
+"""ListOps as lines of text, compiled: a whole file at a time, with the exact place of every fault.
+
+    0<TAB>( ( ( ( ( [SM 6 ) 5 ) 9 ) 0 ) ] )          the original: answer, then the binary tree in round brackets
+    ( ( ( [MAX 2 ) 9 ) ] )<TAB>9                     Long Range Arena: a header line, source first
+
+Round brackets only say what the square ones already do; they may be left out. Where they are there, they must be those
+of the left-branching tree, so a file that lost or moved one is found out.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from pomona.algebra import OPERATORS, counted, settle
+from pomona.compiled import Bytes, Ints, compiled
+from pomona.corpus import Corpus
+from pomona.errors import FormatError
+from pomona.trees import Forest
+
+DIGITS = tuple(str(digit) for digit in range(10))
+_USUAL = ("MIN", "MAX", "MED", "SM")
+
+_FAULTS = {
+    1: "{piece!r} is not a ListOps token; there are the digits 0-9, {operators} and ']'",
+    2: "']' closes a list that was never opened",
+    3: "this list is empty; a list has at least one argument",
+    4: "the line ends inside a list that was never closed",
+    5: "a line is an answer 0-9, a tab and an expression; the answer is missing or not one digit",
+    6: "{piece!r} comes after the end of the expression",
+    7: "the line ends in CR LF; save the file with Unix line ends (LF), for example with dos2unix",
+    8: "the file begins with a byte order mark; save it as UTF-8 without one",
+    9: "the round brackets are not those of the left-branching tree of this list; one was lost, added or moved",
+    10: "the line is empty",
+    11: "the expression is missing",
+}
+TAB, NEWLINE, RETURN, BLANK, ROUND_OPEN, ROUND_CLOSE, SQUARE_OPEN, SQUARE_CLOSE = (ord(c) for c in "\t\n\r ()[]")
+ZERO = ord("0")
+
+
+def parse(data: bytes, *, source_first: bool, path: str | Path, first_line: int = 1) -> Corpus:
+    """A corpus of all the lines; the answer on the line is the target, the values of nodes are computed."""
+    text = np.frombuffer(data, np.uint8)
+    if data.startswith(b"\xef\xbb\xbf"):
+        raise FormatError(_FAULTS[8], path=path, line=first_line, column=1)
+    names = tuple(OPERATORS[name].name for name in OPERATORS if OPERATORS[name].number >= 0)
+    spellings = np.array([int.from_bytes(name.encode(), "big") for name in names], np.uint64)
+    rules = np.array([OPERATORS[name].number for name in names], np.int64)
+    ends = np.flatnonzero(text == NEWLINE)
+    rows = len(ends) + (len(text) > 0 and text[-1] != NEWLINE)
+    longest = int(np.diff(ends, prepend=-1, append=len(text)).max())
+    tokens, token_start, symbol, parent, start, values, answers, fault = _parse(
+        text, rows, longest // 2 + 2, spellings, rules, source_first
+    )
+    if fault[0]:
+        begin = data.rfind(b"\n", 0, fault[1]) + 1
+        line = first_line + data.count(b"\n", 0, begin)
+        piece = data[fault[1] : fault[1] + 40].split(None, 1)
+        shown = piece[0].decode("utf-8", "replace") if piece else ""
+        message = _FAULTS[fault[0]].format(piece=shown, operators=" ".join(f"[{name}" for name in names))
+        raise FormatError(message, path=path, line=line, column=fault[1] - begin + 1)
+    # Keep the table of operators to the usual four and those in use, so that models see 15 token types.
+    used = np.flatnonzero(np.bincount(symbol, minlength=1))
+    kept = [row for row, name in enumerate(names) if name in _USUAL or 10 + row in used]
+    if kept != list(range(len(kept))):
+        table = np.zeros(11 + len(names), np.int16)
+        table[:10] = np.arange(10)
+        table[[10 + row for row in kept]] = 10 + np.arange(len(kept))
+        table[10 + len(names)] = 10 + len(names)
+        tokens, symbol = table.astype(np.uint8)[tokens], table[symbol]
+    tokens = np.minimum(tokens, 10 + len(kept), out=tokens)  # `]` comes last
+    operators = [names[row] for row in kept]
+    forest = Forest(symbol, parent, start, (*DIGITS, *operators))
+    return Corpus(
+        tokens,
+        token_start,
+        (*DIGITS, *(f"[{name}" for name in operators), "]"),
+        forest,
+        values,
+        tuple(range(10)),
+        answers[:, None],
+        origin={"path": str(path)},
+        lines=first_line + np.arange(len(answers), dtype=np.int64),
+    )
+
+
+@compiled
+def _parse(
+    text: Bytes, lines: int, most: int, spellings: Ints, rules: Ints, source_first: bool
+) -> tuple[
+    npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int16], npt.NDArray[np.int32], npt.NDArray[np.int64],
+    npt.NDArray[np.int16], npt.NDArray[np.int16], tuple[int, int],
+]:  # fmt: skip
+    """Everything at once: tokens, trees, values and answers, or the number and the byte of the first fault."""
+    words = len(text) // 2 + 2  # a token takes two bytes at least; memory that is never touched costs nothing
+    tokens = np.empty(words, np.uint8)
+    symbol = np.empty(words, np.int16)
+    parent = np.empty(words, np.int32)
+    values = np.empty(words, np.int16)
+    token_start = np.zeros(lines + 1, np.int64)
+    start = np.zeros(lines + 1, np.int64)
+    answers = np.full(lines, -1, np.int16)
+    operator = np.empty(most + 1, np.int64)  # of each open list: its operator,
+    began = np.empty(most + 1, np.int64)  # where its arguments begin on the stack,
+    rounds = np.empty(most + 1, np.int64)  # and how many round brackets stood before it
+    tally = np.empty(most + 1, np.uint64)
+    total = np.empty(most + 1, np.int64)
+    child = np.empty(most + 1, np.int64)
+    value = np.empty(most + 1, np.int64)
+    closing = 10 + len(rules)
+    size = len(text)
+    at, place, node = 0, 0, 0
+    for line in range(lines):
+        base = node
+        level, high, opened = 0, 0, 0
+        done, answered = False, False
+        if text[at] == NEWLINE:
+            return tokens, token_start, symbol, parent, start, values, answers, (10, at)
+        if not source_first:
+            if at + 1 >= size or not (ZERO <= text[at] <= ZERO + 9) or text[at + 1] != TAB:
+                return tokens, token_start, symbol, parent, start, values, answers, (5, at)
+            answers[line] = text[at] - ZERO
+            answered = True
+            at += 2
+        grouped = at < size and text[at] == ROUND_OPEN
+        while True:
+            while at < size and text[at] == BLANK:
+                at += 1
+            if at >= size or text[at] == NEWLINE:
+                break
+            byte = text[at]
+            if byte == RETURN:
+                return tokens, token_start, symbol, parent, start, values, answers, (7, at)
+            if done:
+                if byte != TAB or answered:
+                    fault = 9 if byte in (ROUND_OPEN, ROUND_CLOSE) else 6
+                    return tokens, token_start, symbol, parent, start, values, answers, (fault, at)
+                at += 1
+                if at >= size or not (ZERO <= text[at] <= ZERO + 9) or (at + 1 < size and text[at + 1] > RETURN):
+                    return tokens, token_start, symbol, parent, start, values, answers, (5, at)
+                answers[line] = text[at] - ZERO
+                answered = True
+                at += 1
+                continue
+            if byte == ROUND_OPEN and grouped:
+                while at < size and text[at] == ROUND_OPEN:
+                    opened += 1
+                    at += 2 if at + 1 < size and text[at + 1] == BLANK else 1
+                continue
+            if byte == SQUARE_OPEN:
+                spelled, length = np.uint64(0), 1
+                while at + length < size and text[at + length] > BLANK and length <= 8:
+                    spelled = (spelled << np.uint64(8)) | np.uint64(text[at + length])
+                    length += 1
+                which = 0
+                while which < len(rules) and spellings[which] != spelled:
+                    which += 1
+                if which == len(rules) or (at + length < size and text[at + length] > BLANK):
+                    return tokens, token_start, symbol, parent, start, values, answers, (1, at)
+                operator[level], began[level], rounds[level] = which, high, opened
+                tally[level], total[level] = 0, 0
+                opened = 0
+                level += 1
+                tokens[place] = 10 + which
+                place += 1
+                at += length
+                continue
+            if byte in (ROUND_OPEN, ROUND_CLOSE):
+                return tokens, token_start, symbol, parent, start, values, answers, (9, at)
+            if at + 1 < size and text[at + 1] > BLANK:
+                return tokens, token_start, symbol, parent, start, values, answers, (1, at)
+            if opened:
+                return tokens, token_start, symbol, parent, start, values, answers, (9, at)
+            closes = 0
+            if ZERO <= byte <= ZERO + 9:
+                tokens[place] = symbol[node] = values[node] = byte - ZERO
+                value[high] = byte - ZERO
+            elif byte == SQUARE_CLOSE:
+                if level == 0:
+                    return tokens, token_start, symbol, parent, start, values, answers, (2, at)
+                level -= 1
+                low = began[level]
+                if low == high:
+                    return tokens, token_start, symbol, parent, start, values, answers, (3, at)
+                if grouped and rounds[level] != high - low + 1:
+                    return tokens, token_start, symbol, parent, start, values, answers, (9, at)
+                for argument in range(low, high):
+                    parent[child[argument]] = node - base
+                tokens[place] = closing
+                symbol[node] = 10 + operator[level]
+                value[low] = values[node] = settle(rules[operator[level]], tally[level], total[level], value, low, high)
+                high = low
+                closes = 1
+            else:
+                return tokens, token_start, symbol, parent, start, values, answers, (1, at)
+            child[high] = node
+            if level:
+                tally[level - 1] += counted(value[high])
+                total[level - 1] += value[high]
+            high += 1
+            place += 1
+            node += 1
+            at += 1
+            done = level == 0
+            if grouped:  # a finished argument is grouped with what stands before it in its list, and `]` with the list
+                for _ in range(closes + (level > 0)):
+                    while at < size and text[at] == BLANK:
+                        at += 1
+                    if at >= size or text[at] != ROUND_CLOSE:
+                        return tokens, token_start, symbol, parent, start, values, answers, (9, at)
+                    at += 1
+        if level:
+            return tokens, token_start, symbol, parent, start, values, answers, (4, at)
+        if not done:
+            return tokens, token_start, symbol, parent, start, values, answers, (11, at)
+        if not answered:
+            return tokens, token_start, symbol, parent, start, values, answers, (5, at)
+        parent[node - 1] = -1
+        token_start[line + 1], start[line + 1] = place, node
+        at += 1
+    return tokens[:place], token_start, symbol[:node], parent[:node], start, values[:node], answers, (0, 0)
+
+
+def lines(corpus: Corpus, *, source_first: bool, grouped: bool = True) -> bytes:
+    """The corpus as lines of text, each ended by a newline."""
+    words = [word.encode() for word in corpus.vocabulary]
+    width = max((len(word) for word in words), default=1)
+    letters = np.zeros((len(words), width), np.uint8)
+    for row, word in enumerate(words):
+        letters[row, : len(word)] = np.frombuffer(word, np.uint8)
+    kinds = np.array([1 if word.startswith(b"[") else 2 if word == b"]" else 0 for word in words], np.uint8)
+    answers = np.array([_digit(corpus, value) for value in range(len(corpus.outcomes))], np.int16)[corpus.targets[:, 0]]
+    lengths = np.array([len(word) for word in words], np.int64)
+    return bytes(
+        _lines(corpus.tokens, corpus.token_start, letters, lengths, kinds, answers, source_first, grouped).data
+    )
+
+
+def _digit(corpus: Corpus, value: int) -> int:
+    outcome = corpus.outcomes[value]
+    return outcome if isinstance(outcome, int) and 0 <= outcome <= 9 else -1
+
+
+def check_writable(corpus: Corpus, path: str | Path) -> None:
+    """ListOps lines hold one tree of lists over digits and one digit as answer; anything else is refused."""
+    bad = [word for word in corpus.vocabulary if word not in (*DIGITS, "]") and not word.startswith("[")]
+    if corpus.width != 1 or corpus.targets.shape[1] != 1 or bad or any(isinstance(out, str) for out in corpus.outcomes):
+        raise FormatError(
+            "this corpus is not ListOps (one tree of digits and operators, one digit as answer); "
+            "write it as parquet or jsonl instead",
+            path=path,
+        )
+
+
+@compiled
+def _lines(
+    tokens: Ints, token_start: Ints, letters: Bytes, lengths: Ints, kinds: Bytes, answers: Ints, source_first: bool,
+    grouped: bool,
+) -> Bytes:  # fmt: skip
+    arity = np.zeros(len(tokens), np.int32)  # at each opening token, the arguments of its list
+    stack = np.empty(len(tokens) + 1, np.int64)
+    room = 0
+    for row in range(len(token_start) - 1):
+        level = 0
+        room += 3
+        for place in range(token_start[row], token_start[row + 1]):
+            kind = kinds[tokens[place]]
+            room += lengths[tokens[place]] + 1
+            if kind == 1:
+                stack[level] = place
+                level += 1
+            else:
+                if kind == 2:
+                    level -= 1
+                    if grouped:
+                        room += 4 * (arity[stack[level]] + 1)
+                if level:
+                    arity[stack[level - 1]] += 1
+    out = np.empty(room, np.uint8)
+    at = 0
+    for row in range(len(token_start) - 1):
+        if not source_first:
+            out[at], out[at + 1] = ZERO + answers[row], TAB
+            at += 2
+        level = 0
+        for place in range(token_start[row], token_start[row + 1]):
+            token = tokens[place]
+            kind = kinds[token]
+            if kind == 1:
+                level += 1
+                if grouped:
+                    for _ in range(arity[place] + 1):
+                        out[at], out[at + 1] = ROUND_OPEN, BLANK
+                        at += 2
+            for letter in range(lengths[token]):
+                out[at + letter] = letters[token, letter]
+            at += lengths[token]
+            out[at] = BLANK
+            at += 1
+            if kind == 2:
+                level -= 1
+                if grouped:
+                    out[at], out[at + 1] = ROUND_CLOSE, BLANK
+                    at += 2
+            if kind != 1 and level and grouped:
+                out[at], out[at + 1] = ROUND_CLOSE, BLANK
+                at += 2
+        at -= 1  # the blank after the last token
+        if source_first:
+            out[at], out[at + 1] = TAB, ZERO + answers[row]
+            at += 2
+        out[at] = NEWLINE
+        at += 1
+    return out[:at]

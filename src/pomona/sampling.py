@@ -1,0 +1,392 @@
+"""From a task to its splits: draws by number, the first of equal ones kept, train, dev and test disjoint.
+
+    pool    the first N distinct draws of a law, N = all the rows that share the law
+    splits  a keyed shuffle of the pool deals out test, dev and train; train goes on with later draws, without end
+
+Draw *number* i of a law is a function of (task, its settings, seed, i). A first pass over the numbers keeps only
+content keys, so a pool of ten million costs 240 MB; a second pass builds the examples of the numbers it kept, chunk by
+chunk, in their final order. Workers share both passes and change nothing: what a block may keep is decided in order of
+number. Splits drawn from different laws (a longer or deeper test) are made held-out first, and each later one leaves
+out every key of the earlier ones, so no example of train ever stands in dev or test.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from pomona import brackets
+from pomona.algebra import denote
+from pomona.compiled import Bools, Ints, compiled
+from pomona.corpus import Corpus, Example
+from pomona.errors import SpecError, SplitError, did_you_mean
+from pomona.randomness import below, mix, stream_key
+from pomona.registry import Registry, settings_of
+from pomona.trees import Forest, Nested
+
+PATIENCE = 30_000_000  # draws in a row without a new example before we say that there are no more
+BLOCK = 1 << 17  # draws looked at in one go by one worker
+CHUNK = 1 << 15  # examples built in one go
+Progress = Callable[[int], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Scan:
+    """The draws of a block that a law accepts: their numbers, content keys and, where rows are balanced, their bins."""
+
+    numbers: npt.NDArray[np.int64]
+    keys: npt.NDArray[np.uint64]
+    bins: npt.NDArray[np.int64] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What every task is: settings, splits and their sizes, and draws by number.
+
+    The least a task must give is `example(random)`: one tree as text or nested tuples, or None to reject the draw.
+    A fast task overrides `scan` and `build` with compiled ones.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1  # raise it when the same settings and seed no longer give the same examples
+    sized: ClassVar[tuple[str, ...]] = ("train", "dev", "test", "iid")  # fields that are sizes, not part of the law
+
+    train: int = 10_000
+    dev: int = 1_000
+    test: int = 1_000
+    iid: int = 0  # a second test set, drawn like train, for tasks whose test is drawn otherwise
+    shift: tuple[tuple[str, str, Any], ...] = ()  # (split, setting, value): what a split does differently
+
+    def __post_init__(self) -> None:
+        fields = {item.name for item in dataclasses.fields(self)} - {"shift", *self.sized}
+        for split, setting, _ in self.shift:
+            if split not in self.sized:
+                raise SpecError(f"shift: no split is called {split!r}. {did_you_mean(split, self.sized)}")
+            if setting not in fields:
+                raise SpecError(f"shift: {setting!r} is not a setting. {did_you_mean(setting, fields)}")
+        for split in self.sized:
+            if getattr(self, split) < 0:
+                raise SpecError(f"{split} = {getattr(self, split)}: a split has 0 or more rows")
+        if self.iid and self.law("iid") == self.law("test"):
+            raise SpecError("iid is for tasks whose test is drawn otherwise than train; here it would be a second test")
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The splits and their rows, held-out ones first."""
+        held_out = ("test", "iid", "dev", "train")
+        return {split: getattr(self, split) for split in held_out if getattr(self, split)}
+
+    def law(self, split: str) -> Task:
+        """This task as it is for one split: shifts applied, sizes forgotten. Splits of equal law share a pool."""
+        changes = {setting: value for where, setting, value in self.shift if where == split}
+        changes = {key: tuple(value) if isinstance(value, list) else value for key, value in changes.items()}
+        return dataclasses.replace(self, shift=(), **dict.fromkeys(self.sized, 0), **changes)
+
+    # -- what a task gives ----------------------------------------------------------------------------------------
+
+    def example(self, random: np.random.Generator) -> str | Nested | None:
+        """One draw: a tree as bracket text or nested tuples, or None when the draw is to be thrown away."""
+        raise NotImplementedError(f"{type(self).__name__} must define example(random), or scan and build")
+
+    def scan(self, key: np.uint64, first: int, count: int) -> Scan:
+        """The accepted ones of draws first .. first+count-1."""
+        drawn = [(number, self._drawn(key, number)) for number in range(first, first + count)]
+        numbers = np.array([number for number, tree in drawn if tree is not None], np.int64)
+        return Scan(numbers, self._corpus([tree for _, tree in drawn if tree is not None]).keys)
+
+    def build(self, key: np.uint64, numbers: Ints) -> Corpus:
+        """The examples of accepted draws, in the order asked for."""
+        trees = [self._drawn(key, int(number)) for number in numbers]
+        return self._corpus([tree for tree in trees if tree is not None])
+
+    def bins(self) -> int:
+        """Into how many bins `scan` sorts the draws, each to be filled equally; 0 for no balancing."""
+        return 0
+
+    def _drawn(self, key: np.uint64, number: int) -> Forest | None:
+        tree = self.example(np.random.Generator(np.random.Philox(key=[int(key), number])))
+        if tree is None:
+            return None
+        return brackets.read(tree) if isinstance(tree, str) else Forest.from_nested([tree])
+
+    def _corpus(self, trees: list[Forest]) -> Corpus:
+        return corpus_of_trees(Forest.concatenate(trees))
+
+
+def corpus_of_trees(forest: Forest, origin: Mapping[str, Any] | None = None) -> Corpus:
+    """A corpus of list trees: tokens `[OP .. ]`, values by the algebra, the root's value as target."""
+    node, kind, start = brackets.walk(forest)
+    inner = np.unique(forest.symbol[~forest.leaf]).tolist()
+    leaves = np.unique(forest.symbol[forest.leaf]).tolist()
+    vocabulary = tuple(
+        dict.fromkeys(
+            [*(forest.names[leaf] for leaf in leaves), *(f"[{forest.names[operator]}" for operator in inner), "]"]
+        )
+    )
+    place = {word: position for position, word in enumerate(vocabulary)}
+    table = np.zeros((3, len(forest.names)), np.uint16)
+    for leaf in leaves:
+        table[brackets.LEAF, leaf] = place[forest.names[leaf]]
+    for operator in inner:
+        table[brackets.OPEN, operator] = place[f"[{forest.names[operator]}"]
+        table[brackets.CLOSE, operator] = place["]"]
+    raw = denote(forest)
+    outcomes = tuple(range(10)) if len(raw) == 0 or raw.max() < 10 else tuple(range(int(raw.max()) + 1))
+    return Corpus(
+        table[kind, forest.symbol[node]],
+        start,
+        vocabulary,
+        forest,
+        raw,
+        outcomes,
+        raw[forest.root][:, None],
+        origin=dict(origin or {}),
+    )
+
+
+TASKS: Registry[Task] = Registry("task", "pomona.tasks")
+
+
+# -- the pipeline ----------------------------------------------------------------------------------------------------
+
+
+def generate(
+    name: str | Task,
+    split: str = "train",
+    seed: int = 0,
+    size: int | None = None,
+    *,
+    workers: int = 1,
+    chunk: int = CHUNK,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Corpus:
+    """The examples of one split of a task: the same for any number of workers and any chunk size.
+
+    >>> generate("listops/d20s", split="test", seed=7, size=2).origin["split"]
+    'test'
+    """
+    task = name if isinstance(name, Task) else TASKS.build(name, settings)
+    parts = list(chunks(task, split, seed, size, workers=workers, chunk=chunk, progress=progress))
+    return Corpus.concatenate(parts)
+
+
+def stream(name: str | Task, split: str = "train", seed: int = 0, **settings: Any) -> Iterator[Example]:
+    """Examples without end: the split's own rows first, for train then ever more, each different from all others."""
+    task = name if isinstance(name, Task) else TASKS.build(name, settings)
+    for part in chunks(task, split, seed, None, endless=True, chunk=4096):
+        yield from part
+
+
+def chunks(
+    task: Task,
+    split: str,
+    seed: int,
+    size: int | None = None,
+    *,
+    workers: int = 1,
+    chunk: int = CHUNK,
+    endless: bool = False,
+    progress: Progress | None = None,
+) -> Iterator[Corpus]:
+    """The rows of a split, a chunk at a time, so that any number of them fits in memory."""
+    if split not in task.sizes:
+        raise SpecError(f"{task.name} has no split {split!r} here. {did_you_mean(split, task.sizes)}")
+    if size is not None and size < 0:
+        raise SpecError(f"size = {size}: ask for 0 or more rows")
+    if workers < 1 or chunk < 1:
+        raise SpecError(f"workers = {workers}, chunk = {chunk}: both are at least 1")
+    own = task.sizes[split]
+    wanted = own if size is None else size
+    if wanted > own and split != "train":
+        raise SplitError(
+            f"{task.name} has {own:,} rows of {split}; {wanted:,} were asked for. "
+            f"Set {split}={wanted} to draw more (the pool, and so every split, is then another)."
+        )
+    law = task.law(split)
+    origin = {
+        "task": task.name,
+        "version": task.version,
+        "settings": settings_of(task),
+        "split": split,
+        "seed": int(seed),
+    }
+    with ThreadPoolExecutor(workers) as crew:
+        pool = _Pool(law, seed, crew, workers)
+        pool.exclude(_earlier_keys(task, split, seed, crew, workers))
+        sharing = [one for one in task.sizes if task.law(one) == law]
+        base = sum(task.sizes[one] for one in sharing)
+        numbers, _ = pool.first(base)
+        order = _dealt(stream_key("deal", *_purpose(law, seed)), base)
+        place = sum(task.sizes[one] for one in sharing[: sharing.index(split)])
+        mine = numbers[order[place : place + own]]
+        goes_on = split == "train" and not law.bins() and (endless or wanted > own)
+        left = None if endless else wanted
+        for batch in _batches(mine, pool.beyond() if goes_on else iter(()), chunk, left):
+            yield _built(law, pool.key, batch, origin, crew, workers)
+            if progress:
+                progress(len(batch))
+
+
+def _batches(
+    first: npt.NDArray[np.int64], more: Iterator[npt.NDArray[np.int64]], chunk: int, limit: int | None
+) -> Iterator[npt.NDArray[np.int64]]:
+    """`first` and then `more`, re-cut into pieces of `chunk`, `limit` in all; at least one piece, be it empty."""
+    left = limit
+    held = first
+    given = False
+    while left is None or left > 0:
+        want = chunk if left is None else min(chunk, left)
+        while len(held) < want and (new := next(more, None)) is not None:
+            held = np.concatenate([held, new])
+        if not len(held):
+            break
+        batch, held = held[:want], held[want:]
+        given = True
+        yield batch
+        left = None if left is None else left - len(batch)
+    if not given:
+        yield held[:0]
+
+
+def _purpose(law: Task, seed: int) -> tuple[Any, ...]:
+    """What a stream is for: the task, its version, the settings of the law, the seed."""
+    return law.name, law.version, settings_of(law), int(seed)
+
+
+def _earlier_keys(
+    task: Task, split: str, seed: int, crew: ThreadPoolExecutor, workers: int
+) -> list[npt.NDArray[np.uint64]]:
+    """The keys of every split with another law that is made before this one."""
+    law = task.law(split)
+    earlier: list[npt.NDArray[np.uint64]] = []
+    done: list[Task] = []
+    for other in task.sizes:
+        another = task.law(other)
+        if another == law:
+            break
+        if another in done:
+            continue
+        done.append(another)
+        pool = _Pool(another, seed, crew, workers)
+        pool.exclude(list(earlier))
+        earlier.append(pool.first(sum(rows for one, rows in task.sizes.items() if task.law(one) == another))[1])
+    return earlier
+
+
+def _built(
+    law: Task, key: np.uint64, numbers: Ints, origin: Mapping[str, Any], crew: ThreadPoolExecutor, workers: int
+) -> Corpus:
+    if workers == 1 or len(numbers) < 2 * workers:
+        return dataclasses.replace(law.build(key, numbers), origin=origin)
+    pieces = crew.map(lambda piece: law.build(key, piece), np.array_split(numbers, workers))
+    return dataclasses.replace(Corpus.concatenate(list(pieces)), origin=origin)
+
+
+class _Pool:
+    """The accepted, distinct draws of one law, in order of number; it grows as far as it is asked."""
+
+    def __init__(self, law: Task, seed: int, crew: ThreadPoolExecutor, workers: int) -> None:
+        self.law, self.key = law, stream_key(*_purpose(law, seed))
+        self._crew, self._workers = crew, workers
+        self._table = np.zeros(1 << 18, np.uint64)
+        self._used, self._next, self._kept, self._fruitless = 0, 0, 0, 0
+        self._surplus = np.zeros(0, np.int64)
+        self._room: npt.NDArray[np.int64] | None = None
+
+    def exclude(self, keys: list[npt.NDArray[np.uint64]]) -> None:
+        for some in keys:
+            self._fresh(some)
+
+    def first(self, count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+        """Numbers and keys of the first `count` distinct draws; with bins, of the first that fill each bin equally."""
+        bins = self.law.bins()
+        if bins:
+            self._room = np.full(bins, count // bins, np.int64)
+            self._room[: count % bins] += 1
+        found = [(np.zeros(0, np.int64), np.zeros(0, np.uint64))]
+        while self._kept < count:
+            # Small pools are scanned in small blocks: a look at two examples should not cost 100,000 draws.
+            found += self._wave(int(min(BLOCK, max(8192, 16 * (count - self._kept)))))
+        numbers, keys = (np.concatenate(column) for column in zip(*found, strict=True))
+        self._surplus = numbers[count:]
+        return numbers[:count], keys[:count]
+
+    def beyond(self) -> Iterator[npt.NDArray[np.int64]]:
+        """The numbers that follow those of `first`, without end."""
+        yield self._surplus
+        while True:
+            for numbers, _ in self._wave(BLOCK):
+                yield numbers
+
+    def _wave(self, block: int) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]]:
+        """Each worker scans a block; what is kept is decided in order of number."""
+        firsts = [self._next + block * worker for worker in range(self._workers)]
+        self._next += block * self._workers
+        scans = self._crew.map(lambda first: self.law.scan(self.key, first, block), firsts)
+        return [self._keep(scan, block) for scan in scans]
+
+    def _keep(self, scan: Scan, block: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+        fresh = self._fresh(scan.keys)
+        if scan.bins is not None and self._room is not None:
+            fresh = _find_room(scan.bins, fresh, self._room)
+        numbers = scan.numbers[fresh]
+        self._kept += len(numbers)
+        self._fruitless = 0 if len(numbers) else self._fruitless + block
+        if self._fruitless >= PATIENCE:
+            raise SplitError(
+                f"{self.law.name}: {self._next:,} draws gave {self._kept:,} different examples, the last "
+                f"{self._fruitless:,} none; these settings hold no more, or next to none. Ask for fewer rows, or "
+                "loosen the length, nesting or depth settings."
+            )
+        return numbers, scan.keys[fresh]
+
+    def _fresh(self, keys: npt.NDArray[np.uint64]) -> Bools:
+        while 2 * (self._used + len(keys)) > len(self._table):
+            larger = np.zeros(2 * len(self._table), np.uint64)
+            _insert(larger, self._table[self._table != 0])
+            self._table = larger
+        fresh = _insert(self._table, keys)
+        self._used += int(fresh.sum())
+        return fresh
+
+
+@compiled
+def _insert(table: Ints, keys: Ints) -> Bools:
+    """Put keys into an open-addressing table (a power of two long, 0 for empty); which were new, in order."""
+    fresh = np.empty(len(keys), np.bool_)
+    mask = np.uint64(len(table) - 1)
+    for row in range(len(keys)):
+        key = keys[row] if keys[row] else np.uint64(1)
+        place = key & mask
+        while table[place] != 0 and table[place] != key:
+            place = (place + np.uint64(1)) & mask
+        fresh[row] = table[place] == 0
+        table[place] = key
+    return fresh
+
+
+@compiled
+def _find_room(bins: Ints, fresh: Bools, full: Ints) -> Bools:
+    """Which fresh draws still find room in their bin; `full` counts the room down."""
+    room = np.zeros(len(bins), np.bool_)
+    for row in range(len(bins)):
+        if fresh[row] and full[bins[row]] > 0:
+            full[bins[row]] -= 1
+            room[row] = True
+    return room
+
+
+@compiled
+def _dealt(key: np.uint64, count: int) -> npt.NDArray[np.int64]:
+    """A permutation of 0 .. count-1 (Fisher and Yates) that depends only on the key."""
+    order = np.arange(count)
+    for place in range(count - 1, 0, -1):
+        other = below(mix(key + np.uint64(place) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32), place + 1)
+        order[place], order[other] = order[other], order[place]
+    return order

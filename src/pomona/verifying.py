@@ -1,0 +1,199 @@
+"""Verification: read every row again, work every answer out again, and say file and line of whatever does not hold.
+
+Checked: the file can be read at all; every node value and every target is what the rules give; the tokens are those of
+the tree; no example stands twice in a file; no example of one file stands in another (train, dev, test).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from pomona import algebra, brackets, formats
+from pomona.corpus import Corpus, codes
+from pomona.errors import FormatError, PomonaError, TreeError
+from pomona.sampling import TASKS
+from pomona.trees import gather
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that does not hold, at a line (a row, for Parquet) of a file."""
+
+    path: str
+    line: int | None
+    kind: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line if self.line is not None else 0}: {self.kind}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was read and what was wrong with it; `answers` says by which rules the answers were worked out."""
+
+    files: tuple[tuple[str, str, int, str], ...]  # path, format, rows, fingerprint
+    problems: tuple[Problem, ...]
+    answers: str
+
+    @property
+    def holds(self) -> bool:
+        return not self.problems
+
+
+def files_in(paths: Iterable[str | Path]) -> list[Path]:
+    """The files named, and those of the folders named, in order of name."""
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            known = (".parquet", ".jsonl", ".tsv")
+            inside = sorted(one for one in path.iterdir() if one.is_file() and one.suffix in known)
+            if not inside:
+                raise FormatError("the folder holds no .parquet, .jsonl or .tsv file", path=path)
+            found += inside
+        else:
+            found.append(path)
+    return found
+
+
+def verify(*paths: str | Path, progress: Callable[[int], None] | None = None) -> Verification:
+    """Verify files or folders of files; several files are also checked against each other for leakage.
+
+    Files that hold the same rows in another format (same stem, as train.parquet and train.tsv) must hold the same
+    content; they do not count as leaking into each other.
+    """
+    problems: list[Problem] = []
+    read: list[tuple[Path, str, Corpus]] = []
+    rules: set[str] = set()
+    for path in files_in(paths):
+        try:
+            name, one = formats.recognise(path)
+            corpus = one.read(path)
+        except FormatError as error:
+            problems.append(Problem(str(path), error.line, "unreadable", _without_place(error)))
+            continue
+        problems += list(_wrong_answers(path, corpus, rules))
+        problems += list(_wrong_tokens(path, corpus))
+        problems += list(_repeated(path, corpus))
+        read.append((path, name, corpus))
+        if progress:
+            progress(1)
+    problems += list(_leaks(read))
+    listed = tuple((str(path), name, len(corpus), corpus.fingerprint) for path, name, corpus in read)
+    return Verification(listed, tuple(problems), ", ".join(sorted(rules)) or "nothing")
+
+
+def _without_place(error: FormatError) -> str:
+    """The message without file and line, which a Problem shows itself."""
+    place = str(error).partition(f"line {error.line}")[2].lstrip(",: ") if error.line is not None else ""
+    return place or str(error).removeprefix(f"{error.path}: ")
+
+
+def line_of(corpus: Corpus, row: int) -> int:
+    """The line a row stands on, or its number counted from 1."""
+    return int(corpus.lines[row]) if corpus.lines is not None else row + 1
+
+
+def worked_out(corpus: Corpus) -> tuple[npt.NDArray[np.int16] | None, str]:
+    """Every node's value by the rules of the corpus's own task or of the algebra; None where no rules are known."""
+    family = corpus.origin.get("task")
+    if family:
+        try:
+            entry, _ = TASKS.entry(str(family))
+        except PomonaError:
+            entry = None
+        answer = getattr(entry.kind, "answer", None) if entry else None
+        if answer is not None:
+            return answer(corpus), f"the rules of {family}"
+    try:
+        raw = algebra.denote(corpus.forest)
+    except TreeError:
+        return None, "no rules known: values were not worked out"
+    place = {outcome: position for position, outcome in enumerate(corpus.outcomes)}
+    table = np.array([place.get(value, -2) for value in range(int(raw.max(initial=0)) + 1)], np.int16)
+    return table[raw], "the operators of ListOps"
+
+
+def _wrong_answers(path: Path, corpus: Corpus, rules: set[str]) -> Iterable[Problem]:
+    expected, by = worked_out(corpus)
+    rules.add(by)
+    if expected is None:
+        return
+    roots = expected[corpus.forest.root].reshape(len(corpus), corpus.width)
+    wrong = np.zeros(len(corpus), np.bool_)
+    if corpus.targets.shape[1] == corpus.width:
+        wrong = (roots != corpus.targets).any(axis=1)
+        for row in np.flatnonzero(wrong).tolist():
+            given = ", ".join(str(corpus.outcomes[value]) for value in corpus.targets[row])
+            right = ", ".join(str(corpus.outcomes[value]) if value >= 0 else "no known outcome" for value in roots[row])
+            message = f"the file says {given}, the rules give {right}"
+            yield Problem(str(path), line_of(corpus, row), "wrong answer", message)
+    nodes = np.flatnonzero(expected != corpus.values)
+    rows = np.unique(corpus.forest.tree[nodes] // corpus.width, return_index=True)
+    for row, first in zip(rows[0].tolist(), rows[1].tolist(), strict=True):
+        if wrong[row]:
+            continue
+        node = int(nodes[first])
+        name = corpus.forest.names[corpus.forest.symbol[node]]
+        given_value = corpus.values[node]
+        given = str(corpus.outcomes[given_value]) if given_value >= 0 else "nothing"
+        right = str(corpus.outcomes[expected[node]]) if expected[node] >= 0 else "no known outcome"
+        message = f"the value of {name} (node {node - int(corpus.forest.start[corpus.forest.tree[node]])}) is given as "
+        yield Problem(str(path), line_of(corpus, row), "wrong node value", message + f"{given}, the rules give {right}")
+
+
+def _wrong_tokens(path: Path, corpus: Corpus) -> Iterable[Problem]:
+    """Where tokens are brackets at all, they must be those of the tree: a lost bracket changes the question."""
+    if corpus.lines is not None and path.suffix == ".tsv":
+        return  # there the tree was read from the tokens
+    if corpus.width != 1 or "]" not in corpus.vocabulary or corpus.forest.link is not None:
+        return
+    node, kind, start = brackets.walk(corpus.forest)
+    names = corpus.forest.names
+    spelled = (names, tuple(f"[{name}" for name in names), ("]",) * len(names))  # by LEAF, OPEN, CLOSE
+    expected = np.stack([codes(words) for words in spelled])[kind, corpus.forest.symbol[node]]
+    given = codes(corpus.vocabulary)[corpus.tokens]
+    wrong = corpus.lengths != np.diff(start)
+    same = np.flatnonzero(~wrong)
+    _, mine = gather(corpus.token_start, same)
+    _, theirs = gather(start, same)
+    differs = given[mine] != expected[theirs]
+    wrong[np.repeat(same, corpus.lengths[same])[differs]] = True
+    for row in np.flatnonzero(wrong).tolist():
+        tree = brackets.write(corpus.forest[row])[0]
+        message = f"the tokens are not those of the tree {tree[:80]}"
+        yield Problem(str(path), line_of(corpus, row), "wrong tokens", message)
+
+
+def _repeated(path: Path, corpus: Corpus) -> Iterable[Problem]:
+    _, first, inverse = np.unique(corpus.keys, return_index=True, return_inverse=True)
+    for row in corpus.duplicates().tolist():
+        before = line_of(corpus, int(first[inverse[row]]))
+        yield Problem(str(path), line_of(corpus, row), "duplicate", f"the same example stands on line {before}")
+
+
+def _stem(path: Path) -> str:
+    return str(path.parent / path.name.split(".")[0])
+
+
+def _leaks(read: Sequence[tuple[Path, str, Corpus]]) -> Iterable[Problem]:
+    for place, (path, _, corpus) in enumerate(read):
+        for other, _, earlier in read[:place]:
+            if _stem(path) == _stem(other):
+                if corpus.fingerprint != earlier.fingerprint:
+                    message = f"the content is not that of {other.name}, though the names say it is the same split"
+                    yield Problem(str(path), None, "different content", message)
+                continue
+            shared, mine, theirs = np.intersect1d(corpus.keys, earlier.keys, return_indices=True)
+            if len(shared):
+                row = int(mine.min())
+                where = line_of(earlier, int(theirs[int(mine.argmin())]))
+                yield Problem(
+                    str(path), line_of(corpus, row), "leak",
+                    f"{len(shared)} of {len(corpus)} examples also stand in {other} (this one on line {where})",
+                )  # fmt: skip
