@@ -216,8 +216,12 @@ def chunks(
     chunk: int = CHUNK,
     endless: bool = False,
     progress: Progress | None = None,
+    drawing: Progress | None = None,
 ) -> Iterator[Corpus]:
-    """The rows of a split, a chunk at a time, so that any number of them fits in memory."""
+    """The rows of a split, a chunk at a time, so that any number of them fits in memory.
+
+    `drawing` is told how many rows of the pool were found, `progress` how many of the split were built.
+    """
     if split not in task.sizes:
         raise SpecError(f"{task.name} has no split {split!r} here. {did_you_mean(split, task.sizes)}")
     if size is not None and size < 0:
@@ -243,7 +247,7 @@ def chunks(
         pool = _Pool(law, seed, crew, workers)
         pool.exclude(_earlier_keys(task, split, seed, crew, workers))
         shares = task.shares(split)
-        numbers, _ = pool.first(sum(shares.values()))
+        numbers, _ = pool.first(sum(shares.values()), drawing)
         order = _dealt(stream_key("deal", *_purpose(law, seed)), len(numbers))
         place = sum(rows for one, rows in shares.items() if task.splits.index(one) < task.splits.index(split))
         mine = numbers[order[place : place + shares[split]]]
@@ -325,7 +329,9 @@ class _Pool:
         for some in keys:
             self._fresh(some)
 
-    def first(self, count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+    def first(
+        self, count: int, drawing: Progress | None = None
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
         """Numbers and keys of the first `count` distinct draws; with bins, of the first that fill each bin equally."""
         bins = self.law.bins()
         if bins:
@@ -334,7 +340,10 @@ class _Pool:
         found = [(np.zeros(0, np.int64), np.zeros(0, np.uint64))]
         while self._kept < count:
             # Small pools are scanned in small blocks: a look at two examples should not cost 100,000 draws.
+            before = self._kept
             found += self._wave(int(min(BLOCK, max(8192, 16 * (count - self._kept)))))
+            if drawing:
+                drawing(min(count, self._kept) - before)
         numbers, keys = (np.concatenate(column) for column in zip(*found, strict=True))
         self._surplus = numbers[count:]
         return numbers[:count], keys[:count]
