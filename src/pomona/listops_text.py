@@ -223,7 +223,7 @@ def _parse(
     return tokens[:place], token_start, symbol[:node], parent[:node], start, values[:node], answers, (0, 0)
 
 
-def lines(corpus: Corpus, *, source_first: bool, grouped: bool = True) -> bytes:
+def lines(corpus: Corpus, *, source_first: bool, grouped: bool = True) -> memoryview:
     """The corpus as lines of text, each ended by a newline."""
     words = [word.encode() for word in corpus.vocabulary]
     width = max((len(word) for word in words), default=1)
@@ -233,9 +233,14 @@ def lines(corpus: Corpus, *, source_first: bool, grouped: bool = True) -> bytes:
     kinds = np.array([1 if word.startswith(b"[") else 2 if word == b"]" else 0 for word in words], np.uint8)
     answers = np.array([_digit(corpus, value) for value in range(len(corpus.outcomes))], np.int16)[corpus.targets[:, 0]]
     lengths = np.array([len(word) for word in words], np.int64)
-    return bytes(
-        _lines(corpus.tokens, corpus.token_start, letters, lengths, kinds, answers, source_first, grouped).data
-    )
+    counts = np.bincount(corpus.tokens, minlength=len(words))
+    lists = int(counts[kinds == 2].sum())
+    room = int((counts * (lengths + 1)).sum()) + 3 * len(corpus)
+    if grouped:  # a pair of round brackets, four bytes, for every argument and every `]`
+        room += 4 * ((len(corpus.tokens) - lists - len(corpus)) + lists)
+    text = np.empty(room, np.uint8)
+    at = _lines(corpus.tokens, corpus.token_start, letters, lengths, kinds, answers, source_first, grouped, text)
+    return memoryview(text[at:])
 
 
 def _digit(corpus: Corpus, value: int) -> int:
@@ -257,60 +262,47 @@ def check_writable(corpus: Corpus, path: str | Path) -> None:
 @compiled
 def _lines(
     tokens: Ints, token_start: Ints, letters: Bytes, lengths: Ints, kinds: Bytes, answers: Ints, source_first: bool,
-    grouped: bool,
-) -> Bytes:  # fmt: skip
-    arity = np.zeros(len(tokens), np.int32)  # at each opening token, the arguments of its list
-    stack = np.empty(len(tokens) + 1, np.int64)
-    room = 0
-    for row in range(len(token_start) - 1):
+    grouped: bool, out: Bytes,
+) -> int:  # fmt: skip
+    """Fill `out` from its end: read backwards, a list's arguments are counted before its operator comes; where it begins."""
+    arguments = np.empty(np.max(np.diff(token_start)) + 1 if len(token_start) > 1 else 1, np.int64)
+    at = len(out)
+    for row in range(len(token_start) - 2, -1, -1):
+        at -= 1
+        out[at] = NEWLINE
+        if source_first:
+            at -= 2
+            out[at], out[at + 1] = TAB, ZERO + answers[row]
         level = 0
-        room += 3
-        for place in range(token_start[row], token_start[row + 1]):
-            kind = kinds[tokens[place]]
-            room += lengths[tokens[place]] + 1
-            if kind == 1:
-                stack[level] = place
-                level += 1
-            else:
-                if kind == 2:
-                    level -= 1
-                    if grouped:
-                        room += 4 * (arity[stack[level]] + 1)
-                if level:
-                    arity[stack[level - 1]] += 1
-    out = np.empty(room, np.uint8)
-    at = 0
-    for row in range(len(token_start) - 1):
-        if not source_first:
-            out[at], out[at + 1] = ZERO + answers[row], TAB
-            at += 2
-        level = 0
-        for place in range(token_start[row], token_start[row + 1]):
+        for place in range(token_start[row + 1] - 1, token_start[row] - 1, -1):
             token = tokens[place]
             kind = kinds[token]
             if kind == 1:
+                level -= 1
+            elif level:
+                arguments[level - 1] += 1
+                if grouped:
+                    at -= 2
+                    out[at], out[at + 1] = BLANK, ROUND_CLOSE
+            if kind == 2:
+                arguments[level] = 0
                 level += 1
                 if grouped:
-                    for _ in range(arity[place] + 1):
-                        out[at], out[at + 1] = ROUND_OPEN, BLANK
-                        at += 2
+                    at -= 2
+                    out[at], out[at + 1] = BLANK, ROUND_CLOSE
+            at -= lengths[token]
             for letter in range(lengths[token]):
                 out[at + letter] = letters[token, letter]
-            at += lengths[token]
+            at -= 1
             out[at] = BLANK
-            at += 1
-            if kind == 2:
-                level -= 1
-                if grouped:
-                    out[at], out[at + 1] = ROUND_CLOSE, BLANK
-                    at += 2
-            if kind != 1 and level and grouped:
-                out[at], out[at + 1] = ROUND_CLOSE, BLANK
-                at += 2
-        at -= 1  # the blank after the last token
+            if kind == 1 and grouped:
+                for _ in range(arguments[level] + 1):
+                    at -= 2
+                    out[at], out[at + 1] = BLANK, ROUND_OPEN
         if source_first:
-            out[at], out[at + 1] = TAB, ZERO + answers[row]
-            at += 2
-        out[at] = NEWLINE
-        at += 1
-    return out[:at]
+            at += 1  # no blank before the first token
+        else:
+            out[at] = TAB
+            at -= 1
+            out[at] = ZERO + answers[row]
+    return at

@@ -185,7 +185,7 @@ def generate(
     size: int | None = None,
     *,
     workers: int = 1,
-    chunk: int = CHUNK,
+    chunk: int = 1 << 20,
     progress: Progress | None = None,
     **settings: Any,
 ) -> Corpus:
@@ -320,7 +320,7 @@ class _Pool:
     def __init__(self, law: Task, seed: int, crew: ThreadPoolExecutor, workers: int) -> None:
         self.law, self.key = law, stream_key(*_purpose(law, seed))
         self._crew, self._workers = crew, workers
-        self._table = np.zeros(1 << 18, np.uint64)
+        self._table = np.zeros(1 << 14, np.uint64)
         self._used, self._next, self._kept, self._fruitless = 0, 0, 0, 0
         self._surplus = np.zeros(0, np.int64)
         self._room: npt.NDArray[np.int64] | None = None
@@ -337,6 +337,7 @@ class _Pool:
         if bins:
             self._room = np.full(bins, count // bins, np.int64)
             self._room[: count % bins] += 1
+        self._make_room(count + BLOCK)
         found = [(np.zeros(0, np.int64), np.zeros(0, np.uint64))]
         while self._kept < count:
             # Small pools are scanned in small blocks: a look at two examples should not cost 100,000 draws.
@@ -378,13 +379,18 @@ class _Pool:
         return numbers, scan.keys[fresh]
 
     def _fresh(self, keys: npt.NDArray[np.uint64]) -> Bools:
-        while 2 * (self._used + len(keys)) > len(self._table):
-            larger = np.zeros(2 * len(self._table), np.uint64)
-            _insert(larger, self._table[self._table != 0])
-            self._table = larger
+        self._make_room(len(keys))
         fresh = _insert(self._table, keys)
         self._used += int(fresh.sum())
         return fresh
+
+    def _make_room(self, more: int) -> None:
+        """The table is a power of two long and at most half full."""
+        length = 1 << (2 * (self._used + more) - 1).bit_length()
+        if length > len(self._table):
+            larger = np.zeros(length, np.uint64)
+            _insert(larger, self._table[self._table != 0])
+            self._table = larger
 
 
 @compiled

@@ -45,6 +45,7 @@ from pomona.trees import Forest
 Window = tuple[int, int | None]  # from .. to, both included; None for no end
 DIGITS = tuple(str(digit) for digit in range(10))
 ENDLESS = 1 << 40
+LOW = np.uint64(0xFFFFFFFF)  # the low half of a random word
 
 
 def _shifted(**splits: Mapping[str, Any]) -> tuple[tuple[str, str, Any], ...]:
@@ -213,7 +214,7 @@ def _scan(
     numbers = np.empty(count, np.int64)
     keys = np.empty(count, np.uint64)
     rests = np.empty(count if valued else 0, np.int64)
-    choices = (arguments - 1) * len(operators)
+    choices = np.uint64(arguments - 1)
     left = np.empty(depth + 1, np.int64)
     operator = np.empty(depth + 1, np.int64)
     arity = np.empty(depth + 1, np.int64)
@@ -232,16 +233,16 @@ def _scan(
             word = mix(state)
             length += 1
             if level + 1 < depth and ((word >> np.uint64(32)) < branching or (no_digit and level == 0)):
-                choice = below(word & np.uint64(0xFFFFFFFF), choices)
-                operator[level] = choice % len(operators)
-                arity[level] = left[level] = 2 + choice // len(operators)
+                product = (word & LOW) * choices  # its high half chooses the arity, its low half then the operator
+                arity[level] = left[level] = 2 + np.int64(product >> np.uint64(32))
+                operator[level] = below(product & LOW, len(operators))
                 content = absorb(content, code[10 + operator[level]])
                 level += 1
                 deepest = max(deepest, level)
                 if length + left[level - 1] > windows[1]:
                     break
                 continue
-            digit = below(word & np.uint64(0xFFFFFFFF), 10)
+            digit = below(word & LOW, 10)
             content = absorb(content, code[digit])
             if valued:
                 value[high], rest[high] = digit, 0
@@ -314,7 +315,7 @@ def _build(
     start: Ints, values: Ints, branching: np.uint64, depth: int, arguments: int, operators: Ints, no_digit: bool,
 ) -> int:  # fmt: skip
     """The same draws again, this time written down from row `first` on; how many rows the arrays had room for."""
-    choices = (arguments - 1) * len(operators)
+    choices = np.uint64(arguments - 1)
     left = np.empty(depth + 1, np.int64)
     operator = np.empty(depth + 1, np.int64)
     arity = np.empty(depth + 1, np.int64)
@@ -333,15 +334,15 @@ def _build(
             state += gamma
             word = mix(state)
             if level + 1 < depth and ((word >> np.uint64(32)) < branching or (no_digit and level == 0)):
-                choice = below(word & np.uint64(0xFFFFFFFF), choices)
-                operator[level] = choice % len(operators)
-                arity[level] = left[level] = 2 + choice // len(operators)
+                product = (word & LOW) * choices  # its high half chooses the arity, its low half then the operator
+                arity[level] = left[level] = 2 + np.int64(product >> np.uint64(32))
+                operator[level] = below(product & LOW, len(operators))
                 tokens[place] = 10 + operator[level]
                 place += 1
                 level += 1
                 tally[level], total[level] = 0, 0
                 continue
-            answer = below(word & np.uint64(0xFFFFFFFF), 10)
+            answer = below(word & LOW, 10)
             tokens[place] = symbol[node] = values[node] = answer
             value[high], child[high] = answer, node
             place, node, high = place + 1, node + 1, high + 1
