@@ -244,6 +244,12 @@ class Corpus:
         """SHA-256 over the content of all rows."""
         return Fingerprint().update(self).hexdigest()
 
+    def labels(self, place: int = 0) -> dict[str, int]:
+        """How often each outcome is the target, in order of the outcomes, those that never occur with 0."""
+        targets = self.targets[:, place]
+        counts = np.bincount(targets[targets >= 0], minlength=len(self.outcomes)).tolist()
+        return {str(outcome): count for outcome, count in zip(self.outcomes, counts, strict=True)}
+
     def duplicates(self) -> npt.NDArray[np.int64]:
         """Rows whose tokens stand in an earlier row."""
         _, first = np.unique(self.keys, return_index=True)
