@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -91,7 +91,8 @@ def writing(path: str | Path, format: str | None = None) -> Iterator[Writer]:  #
         try:
             yield writer
         except BaseException:
-            writer.close()
+            with suppress(Exception):  # a second failure must not hide the first
+                writer.close()
             raise
         writer.close()
 
