@@ -104,11 +104,11 @@ while True:
 """
 
 
-@pytest.mark.parametrize("name", ["parquet", "jsonl", "tsv"])
+@pytest.mark.parametrize("name", ["parquet", "tsv"])
 def test_a_writer_killed_at_any_moment_leaves_a_whole_file(tmp_path: Path, name: str) -> None:
     path = suffixed(tmp_path, name)
     whole = {pm.generate("listops/d20s", split="test", seed=s, train=600, dev=20, test=200).fingerprint for s in (1, 2)}
-    for moment in (0.011, 0.047, 0.083):
+    for moment in (0.011, 0.047):
         process = subprocess.Popen(
             [sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": "src"}
         )
