@@ -192,14 +192,13 @@ class Corpus:
                 raise FormatError(f"corpora with {sorted(counts)} {what} an example cannot be joined")
         vocabulary = tuple(dict.fromkeys(token for part in parts for token in part.vocabulary))
         outcomes = tuple(dict.fromkeys(outcome for part in parts for outcome in part.outcomes))
-        starts = [np.zeros(1, np.int64)]
-        for part in parts:
-            starts.append(part.token_start[1:] - part.token_start[0] + starts[-1][-1])
+        token_start = np.zeros(sum(map(len, parts)) + 1, np.int64)
+        np.cumsum(np.concatenate([part.lengths for part in parts]), out=token_start[1:])
         shared = [name for name in first.columns if all(name in part.columns for part in parts)]
         return replace(
             first,
             tokens=np.concatenate([_renumbered(part.tokens, part.vocabulary, vocabulary) for part in parts]),
-            token_start=np.concatenate(starts),
+            token_start=token_start,
             vocabulary=vocabulary,
             forest=Forest.concatenate([part.forest for part in parts]),
             values=np.concatenate([_renumbered(part.values, part.outcomes, outcomes) for part in parts]),
