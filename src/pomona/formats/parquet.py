@@ -53,7 +53,12 @@ class Writer:
         if self._file is None:
             worded = [f"{name}.list.element" for name in ("tokens", "symbols", "values", "target")]
             self._file = pq.ParquetWriter(
-                self._path, table.schema, compression="zstd", use_dictionary=worded, write_statistics=False
+                self._path,
+                table.schema,
+                compression="zstd",
+                use_dictionary=worded,
+                write_statistics=False,
+                dictionary_pagesize_limit=1 << 30,  # Arrow cannot read lists whose words are half in a dictionary
             )
             self._about = {"format": 1, "width": corpus.width, "origin": plain_origin(corpus.origin)}
             self._about["own_ids"] = corpus.ids is not None
@@ -154,9 +159,10 @@ def read(path: Path) -> Corpus:
         if not isinstance(about, dict) or about.get("format") != 1:
             raise FormatError("this Parquet file was not written by Pomona (no metadata 'pomona')", path=path)
         parts, row = [], 0
-        for batch in file.iter_batches(batch_size=1 << 17):
-            parts.append(_corpus(batch, about, path, row))
-            row += len(batch)
+        for group in range(file.num_row_groups):  # one by one: Arrow cannot join lists with different dictionaries
+            for batch in file.iter_batches(batch_size=1 << 17, row_groups=[group]):
+                parts.append(_corpus(batch, about, path, row))
+                row += len(batch)
         if not parts:
             raise FormatError("the file holds no rows", path=path)
         corpus = Corpus.concatenate(parts)
