@@ -6,12 +6,12 @@ import dataclasses
 from pathlib import Path
 
 import numpy as np
-import oracles_listops as slow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+import oracles_listops as slow
 from pomona import algebra, brackets, formats
 from pomona.errors import SpecError, SplitError
 from pomona.randomness import stream_key
