@@ -233,9 +233,10 @@ def _parse(
     return tokens[:place], token_start, symbol[:node], parent[:node], start, values[:node], answers, (0, 0)
 
 
-def lines(corpus: Corpus, *, source_first: bool, path: str | Path, grouped: bool = True) -> bytes:
+def lines(corpus: Corpus, *, source_first: bool, path: str | Path, grouped: bool = True) -> memoryview:
     """The corpus as lines of text, each ended by a newline; rows that would not read back as they are, are refused."""
-    if corpus.width != 1 or corpus.targets.shape[1] != 1 or corpus.forest.links.any():
+    forest = corpus.forest
+    if corpus.width != 1 or corpus.targets.shape[1] != 1 or forest.links.any():
         raise FormatError(f"{_LISTOPS}; these examples have several trees or answers, or quotations", path=path)
     words = [word.encode() for word in corpus.vocabulary]
     width = max((len(word) for word in words), default=1)
@@ -246,20 +247,21 @@ def lines(corpus: Corpus, *, source_first: bool, path: str | Path, grouped: bool
     kinds = np.array([_kind(word) for word in corpus.vocabulary], np.uint8)
     digits = [outcome if isinstance(outcome, int) and 0 <= outcome <= 9 else -1 for outcome in corpus.outcomes]
     answers = np.array([*digits, -1], np.int16)[corpus.targets[:, 0]]
-    place = {word: position for position, word in enumerate(corpus.vocabulary)}
-    names = corpus.forest.names
-    spelled = np.array([[place.get(name, -1), place.get(f"[{name}", -1)] for name in names], np.int64).reshape(-1, 2)
-    forest = corpus.forest
-    arity, room, bad = _arities(
-        corpus.tokens, corpus.token_start, kinds, lengths, answers, forest.symbol, forest.arity, forest.start, spelled
-    )
+    number = {word: position for position, word in enumerate(corpus.vocabulary)}
+    spelled = [[number.get(name, -1), number.get(f"[{name}", -1)] for name in forest.names]
+    counts = np.bincount(corpus.tokens, minlength=len(words))
+    room = int((counts * (lengths + 1)).sum()) + 3 * len(corpus)
+    if grouped:  # a pair of round brackets, four bytes, for every argument and every `]`
+        room += 4 * len(corpus.tokens)
+    text = np.empty(room, np.uint8)
+    at, bad = _lines(
+        corpus.tokens, corpus.token_start, letters, lengths, kinds, answers, source_first, grouped, text,
+        forest.symbol, forest.arity, forest.start, np.array(spelled, np.int64).reshape(-1, 2),
+    )  # fmt: skip
     if bad >= 0:
         shown = " ".join(corpus[bad].tokens[:12])
         raise FormatError(f"{_LISTOPS}; row {bad + 1} is not: {shown[:60]}", path=path)
-    out = _lines(
-        corpus.tokens, corpus.token_start, letters, lengths, kinds, answers, arity, room, source_first, grouped
-    )
-    return bytes(out.data)
+    return memoryview(text[at:])
 
 
 _LISTOPS = (
@@ -277,90 +279,70 @@ def _kind(word: str) -> int:
 
 
 @compiled
-def _arities(
-    tokens: Ints, token_start: Ints, kinds: Bytes, lengths: Ints, answers: Ints, symbol: Ints, children: Ints,
-    start: Ints, spelled: Ints,
-) -> tuple[npt.NDArray[np.int32], int, int]:  # fmt: skip
-    """At each opening token the arguments of its list; the bytes all lines need; the first row that is no expression.
-
-    Nodes end in post-order as digits and `]` do in the text, so it is the row's own tree if name and arity agree.
-    """
-    arity = np.zeros(len(tokens), np.int32)
-    stack = np.empty(len(tokens) + 1, np.int64)
-    room = 0
-    for row in range(len(token_start) - 1):
-        level, node = 0, start[row]
-        room += 3
-        last = token_start[row + 1] - 1
-        for place in range(token_start[row], last + 1):
-            token = tokens[place]
-            kind = kinds[token]
-            room += lengths[token] + 1
-            if kind == _OPEN:
-                stack[level] = place
-                level += 1
-                continue
-            opened, count = place, 0
-            if kind == _CLOSE and level:
-                level -= 1
-                opened = stack[level]
-                count = arity[opened]
-                room += 4 * (count + 1)
-            if (
-                kind == _FOREIGN
-                or (kind == _CLOSE and not count)
-                or (level == 0 and place < last)
-                or node == start[row + 1]
-                or children[node] != count
-                or spelled[symbol[node], kind // 2] != tokens[opened]
-            ):
-                return arity, room, row
-            node += 1
-            if level:
-                arity[stack[level - 1]] += 1
-        if level or node < start[row + 1] or answers[row] < 0:
-            return arity, room, row
-    return arity, room, -1
-
-
-@compiled
 def _lines(
-    tokens: Ints, token_start: Ints, letters: Bytes, lengths: Ints, kinds: Bytes, answers: Ints, arity: Ints, room: int,
-    source_first: bool, grouped: bool,
-) -> Bytes:  # fmt: skip
-    out = np.empty(room, np.uint8)
-    at = 0
-    for row in range(len(token_start) - 1):
-        if not source_first:
-            out[at], out[at + 1] = ZERO + answers[row], TAB
-            at += 2
-        level = 0
-        for place in range(token_start[row], token_start[row + 1]):
+    tokens: Ints, token_start: Ints, letters: Bytes, lengths: Ints, kinds: Bytes, answers: Ints, source_first: bool,
+    grouped: bool, out: Bytes, symbol: Ints, arity: Ints, start: Ints, spelled: Ints,
+) -> tuple[int, int]:  # fmt: skip
+    """Fill `out` from its end: read backwards, a list's arguments are counted before its operator comes.
+
+    Backwards, `]` and digits are the nodes from last to first, so a row whose tokens are not its tree's is noticed
+    before a byte too many is written. Where the text begins, and the row that was refused or -1.
+    """
+    longest = np.max(np.diff(token_start)) if len(token_start) > 1 else 0
+    arguments = np.empty(longest + 1, np.int64)  # of each open list, so far
+    owner = np.empty(longest + 1, np.int64)  # and its node
+    at = len(out)
+    for row in range(len(token_start) - 2, -1, -1):
+        at -= 1
+        out[at] = NEWLINE
+        if source_first:
+            at -= 2
+            out[at], out[at + 1] = TAB, ZERO + answers[row]
+        level, node = 0, start[row + 1]
+        last = token_start[row + 1] - 1
+        for place in range(last, token_start[row] - 1, -1):
             token = tokens[place]
             kind = kinds[token]
             if kind == _OPEN:
+                level -= 1
+                if level < 0 or arguments[level] != arity[owner[level]] or spelled[symbol[owner[level]], 1] != token:
+                    return at, row
+            else:
+                node -= 1
+                if node < start[row] or kind == _FOREIGN or (kind == _CLOSE) != (arity[node] > 0):
+                    return at, row
+                if kind == _DIGIT and spelled[symbol[node], 0] != token:
+                    return at, row
+                if level:
+                    if arguments[level - 1] == arity[owner[level - 1]]:
+                        return at, row
+                    arguments[level - 1] += 1
+                    if grouped:
+                        at -= 2
+                        out[at], out[at + 1] = BLANK, ROUND_CLOSE
+                elif place < last:
+                    return at, row
+            if kind == _CLOSE:
+                arguments[level], owner[level] = 0, node
                 level += 1
                 if grouped:
-                    for _ in range(arity[place] + 1):
-                        out[at], out[at + 1] = ROUND_OPEN, BLANK
-                        at += 2
+                    at -= 2
+                    out[at], out[at + 1] = BLANK, ROUND_CLOSE
+            at -= lengths[token]
             for letter in range(lengths[token]):
                 out[at + letter] = letters[token, letter]
-            at += lengths[token]
+            at -= 1
             out[at] = BLANK
-            at += 1
-            if kind == _CLOSE:
-                level -= 1
-                if grouped:
-                    out[at], out[at + 1] = ROUND_CLOSE, BLANK
-                    at += 2
-            if kind != _OPEN and level and grouped:
-                out[at], out[at + 1] = ROUND_CLOSE, BLANK
-                at += 2
-        at -= 1  # the blank after the last token
+            if kind == _OPEN and grouped:
+                for _ in range(arguments[level] + 1):
+                    at -= 2
+                    out[at], out[at + 1] = BLANK, ROUND_OPEN
+        if level or node > start[row] or answers[row] < 0:
+            return at, row
         if source_first:
-            out[at], out[at + 1] = TAB, ZERO + answers[row]
-            at += 2
-        out[at] = NEWLINE
-        at += 1
-    return out[:at]
+            at += 1  # no blank before the first token
+        else:
+            out[at] = TAB
+            at -= 1
+            out[at] = ZERO + answers[row]
+    return at, -1
