@@ -83,22 +83,30 @@ def of_words(words: Ints) -> Pairs:
 def draw(
     law: Law, count: int, *, key: np.uint64, vocabulary: int = 100, start: int = 0, before: Ints | None = None
 ) -> Pairs:
-    """Examples start .. start + count - 1 of the stream of a key.
+    """Examples start .. start + count - 1 of the stream of a key; see `draw_numbers` for `before`."""
+    if count < 0 or start < 0:
+        raise SpecError(f"count={count} and start={start} must not be negative.")
+    return draw_numbers(law, np.arange(start, start + count), key=key, vocabulary=vocabulary, before=before)
+
+
+def draw_numbers(
+    law: Law, numbers: Ints, *, key: np.uint64, vocabulary: int = 100, before: Ints | None = None
+) -> Pairs:
+    """The examples of these numbers in the stream of a key, in the order asked for.
 
     `before` are the labels of other examples that the data will have besides, such as a strict core: the stream then
     begins with as many examples of the rarer labels as it takes to draw level.
     """
     check_vocabulary(vocabulary)
-    if count < 0 or start < 0:
-        raise SpecError(f"count={count} and start={start} must not be negative.")
-    wanted = label_stream(key, start, count, _arrears(key, before))
-    words, codes = np.zeros((count, 18), np.int16), np.empty(count, np.int32)
+    numbers = np.asarray(numbers, np.int64)
+    wanted = label_stream(key, numbers, _arrears(key, before))
+    words, codes = np.zeros((len(numbers), 18), np.int16), np.empty(len(numbers), np.int32)
     cells = [np.flatnonzero(law.sizes[:, label]) for label in Label]
     table = np.zeros((len(Label), CELLS), np.int64)
     for label, own in enumerate(cells):
         table[label, : len(own)] = own
     counts = np.array([len(own) for own in cells])
-    _draw(key, start, wanted, counts, table, law.starts, law.sizes, law.members, vocabulary, words, codes)
+    _draw(key, numbers, wanted, counts, table, law.starts, law.sizes, law.members, vocabulary, words, codes)
     return Pairs(words, codes)
 
 
@@ -110,10 +118,10 @@ def check_vocabulary(vocabulary: int) -> None:
         )
 
 
-def label_stream(key: np.uint64, start: int, count: int, arrears: Bytes) -> Bytes:
-    """The labels of examples start .. start + count - 1: first the arrears, then threes."""
-    wanted = np.empty(count, np.uint8)
-    _labels(key ^ _LABEL_STREAMS, start, arrears, _ORDERS, wanted)
+def label_stream(key: np.uint64, numbers: Ints, arrears: Bytes) -> Bytes:
+    """The labels of the examples of these numbers: first the arrears, then threes."""
+    wanted = np.empty(len(numbers), np.uint8)
+    _labels(key ^ _LABEL_STREAMS, numbers, arrears, _ORDERS, wanted)
     return wanted
 
 
@@ -138,9 +146,9 @@ def _uniform(state: np.uint64, gamma: np.uint64, bound: int) -> tuple[np.uint64,
 
 
 @compiled
-def _labels(key: np.uint64, start: int, arrears: Bytes, orders: Bytes, wanted: Bytes) -> None:
+def _labels(key: np.uint64, numbers: Ints, arrears: Bytes, orders: Bytes, wanted: Bytes) -> None:
     for n in range(len(wanted)):
-        number = start + n
+        number = numbers[n]
         if number < len(arrears):
             wanted[n] = arrears[number]
         else:
@@ -153,7 +161,7 @@ def _labels(key: np.uint64, start: int, arrears: Bytes, orders: Bytes, wanted: B
 @compiled
 def _draw(
     key: np.uint64,
-    start: int,
+    numbers: Ints,
     wanted: Bytes,
     cell_counts: Ints,
     cells: Ints,
@@ -165,7 +173,7 @@ def _draw(
     codes: Codes,
 ) -> None:
     for n in range(len(wanted)):
-        state, gamma = open_stream(key, start + n)
+        state, gamma = open_stream(key, numbers[n])
         label = wanted[n]
         while True:  # a cell that has the label, one of all its members; kept if that member has the label
             state, place = _uniform(state, gamma, cell_counts[label])
