@@ -108,6 +108,28 @@ def test_nodes_of_words_by_walking_the_tree(row: list[int]):
     assert fragment.targets(fragment.node_values(code))[0].tolist() == expected
 
 
+def test_nodes_of_all_encodings_compose_by_the_tables():
+    values = fragment.node_values(ALL)
+    fields = fragment.unpack(ALL).astype(int)
+    column = {node.name: values[:, NODE[node.name]] for node in NODES}
+    assert (column["PROJ_QS"] == 4 * fields[:, 1] + fields[:, 4]).all()
+    assert (column["PROJ_QO"] == 4 * fields[:, 2] + fields[:, 5]).all()
+    assert (column["PROJ_Neg"] == 2 * fields[:, 0] + fields[:, 3]).all()
+    signatures = np.array([Relation.EQ, Relation.REV, Relation.FWD, Relation.IND])
+    for whole, modifier, head, how, equal in (
+        ("NP_S", "PROJ_AdjS", "REL_NS", 6, 9),
+        ("NP_O", "PROJ_AdjO", "REL_NO", 7, 11),
+        ("VP", "PROJ_Adv", "REL_V", 8, 10),
+    ):
+        assert (column[modifier] == signatures[fields[:, how]]).all()
+        assert (column[head] == np.where(fields[:, equal] == 1, Relation.EQ, Relation.IND)).all()
+        assert (column[whole] == np.where(fields[:, equal] == 1, column[modifier], Relation.IND)).all()
+    quantifier, negation = quantifier_tables().reshape(16, 7, 7), negation_tables().reshape(4, 7)
+    assert (column["OBJ"] == quantifier[column["PROJ_QO"], column["NP_O"], column["VP"]]).all()
+    assert (column["NEGVP"] == negation[column["PROJ_Neg"], column["OBJ"]]).all()
+    assert (column["ROOT"] == quantifier[column["PROJ_QS"], column["NP_S"], column["NEGVP"]]).all()
+
+
 def evaluate(node: fragment.Node, inputs: list[int]) -> int:
     """One node from its children, straight from the tables."""
     if node.name in ("PROJ_QS", "PROJ_QO"):

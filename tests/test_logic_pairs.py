@@ -17,7 +17,7 @@ from pomona.errors import SpecError, SplitError
 from pomona.logic import fragment
 from pomona.logic.balance import Law, best_accuracy, ladder
 from pomona.logic.fragment import ENCODINGS, NODE
-from pomona.logic.pairs import different, draw, of_words
+from pomona.logic.pairs import different, draw, of_words, uniform
 from pomona.logic.redundancy import held_out, redundancy_split
 from pomona.logic.relations import Label, Relation
 from pomona.randomness import stream_key
@@ -153,6 +153,34 @@ def test_different_words_are_every_ordered_pair_once():
         made = {tuple(map(int, different(n, vocabulary))) for n in range(vocabulary * (vocabulary - 1))}
         words = range(1, vocabulary + 1)
         assert made == {(a, b) for a in words for b in words if a != b}
+
+
+def finalised(word: int) -> int:
+    """Stafford's variant 13 of the 64-bit finaliser, in unbounded integers."""
+    word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    word = (word ^ word >> 27) * 0x94D049BB133111EB % 2**64
+    return word ^ word >> 31
+
+
+def test_choices_skip_the_words_that_would_favour_some():
+    bound = 6 * 10**18  # a fortieth of all words must be skipped
+    skipped = 0
+    for n in range(600):
+        state, gamma = n * 0x123456789ABCDEF % 2**64, 2 * n + 1
+        after, choice = uniform(np.uint64(state), np.uint64(gamma), bound)
+        state = (state + gamma) % 2**64
+        while finalised(state) < 2**64 % bound:
+            state = (state + gamma) % 2**64
+            skipped += 1
+        assert (int(after), int(choice)) == (state, finalised(state) % bound)
+    assert skipped > 5
+
+
+def test_after_other_examples_labels_draw_level_and_then_come_in_threes(train: np.ndarray):
+    before = np.array([1] * 8 + [0] * 3 + [2] * 6)  # two contradictions and five entailments behind
+    labels = draw(Law(train), 7 + 30, key=KEY, before=before).labels
+    assert np.bincount(labels[:7], minlength=3).tolist() == [5, 0, 2]
+    assert (np.sort(labels[7:].reshape(10, 3), axis=1) == [0, 1, 2]).all()
 
 
 def test_neighbouring_seeds_share_nothing(train: np.ndarray):

@@ -133,7 +133,7 @@ def _arrears(key: np.uint64, before: Ints | None) -> Bytes:
 
 
 @inlined
-def _uniform(state: np.uint64, gamma: np.uint64, bound: int) -> tuple[np.uint64, np.int64]:
+def uniform(state: np.uint64, gamma: np.uint64, bound: int) -> tuple[np.uint64, np.int64]:
     """The stream after a choice among `bound` things, and the choice; the first 2^64 mod bound words are skipped."""
     limit = np.uint64(bound)
     skipped = (np.uint64(0) - limit) % limit
@@ -154,7 +154,7 @@ def _labels(key: np.uint64, numbers: Ints, arrears: Bytes, orders: Bytes, wanted
         else:
             block, place = divmod(number - len(arrears), 3)
             state, gamma = open_stream(key, block)
-            state, order = _uniform(state, gamma, 6)
+            state, order = uniform(state, gamma, 6)
             wanted[n] = orders[order, place]
 
 
@@ -176,9 +176,9 @@ def _draw(
         state, gamma = open_stream(key, numbers[n])
         label = wanted[n]
         while True:  # a cell that has the label, one of all its members; kept if that member has the label
-            state, place = _uniform(state, gamma, cell_counts[label])
+            state, place = uniform(state, gamma, cell_counts[label])
             cell = cells[label, place]
-            state, member = _uniform(state, gamma, sizes[cell, 0] + sizes[cell, 1] + sizes[cell, 2])
+            state, member = uniform(state, gamma, sizes[cell, 0] + sizes[cell, 1] + sizes[cell, 2])
             if member < sizes[cell, label]:
                 break
         code = members[starts[cell, label] + member]
@@ -194,23 +194,23 @@ def _draw(
             else:
                 modifier, how, equal = 4, code >> 3 & 3, code >> 1 & 1
             if how == 0:
-                state, word = _uniform(state, gamma, vocabulary + 1)
+                state, word = uniform(state, gamma, vocabulary + 1)
                 row[modifier], row[modifier + 9] = word, word
             elif how == 1:
-                state, word = _uniform(state, gamma, vocabulary)
+                state, word = uniform(state, gamma, vocabulary)
                 row[modifier + 9] = word + 1
             elif how == 2:
-                state, word = _uniform(state, gamma, vocabulary)
+                state, word = uniform(state, gamma, vocabulary)
                 row[modifier] = word + 1
             else:
-                state, word = _uniform(state, gamma, vocabulary * (vocabulary - 1))
+                state, word = uniform(state, gamma, vocabulary * (vocabulary - 1))
                 row[modifier], row[modifier + 9] = different(word, vocabulary)
             head = modifier + 1
             if equal:
-                state, word = _uniform(state, gamma, vocabulary)
+                state, word = uniform(state, gamma, vocabulary)
                 row[head], row[head + 9] = word + 1, word + 1
             else:
-                state, word = _uniform(state, gamma, vocabulary * (vocabulary - 1))
+                state, word = uniform(state, gamma, vocabulary * (vocabulary - 1))
                 row[head], row[head + 9] = different(word, vocabulary)
 
 
