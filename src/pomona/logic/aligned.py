@@ -92,7 +92,7 @@ def _template() -> tuple[tuple[str, ...], npt.NDArray[np.int32], npt.NDArray[np.
 def aligned(
     tokens: Ints, vocabulary: Sequence[str], codes: Codes | None = None, *, given: Ints | None = None
 ) -> Corpus:
-    """A corpus of pairs from [n, 18] token numbers; `codes` saves working them out, `given` labels are kept as they are."""
+    """A corpus of pairs from [n, 18] token numbers; `codes` saves working them out, `given` labels are kept."""
     names, parent, leaves, inner = _template()
     symbols = (*(node.name for node in NODES), *vocabulary)
     if len(set(symbols)) < len(symbols):

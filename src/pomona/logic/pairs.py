@@ -110,6 +110,15 @@ def draw_numbers(
     return Pairs(words, codes)
 
 
+def draw_encodings(codes: Ints, *, key: np.uint64, vocabulary: int = 100) -> Pairs:
+    """One pair of each of these encodings, words drawn as in `draw`."""
+    check_vocabulary(vocabulary)
+    wanted: Codes = np.asarray(codes).astype(np.int32)
+    words = np.zeros((len(wanted), 18), np.int16)
+    _draw_codes(key, wanted, vocabulary, words)
+    return Pairs(words, wanted)
+
+
 def check_vocabulary(vocabulary: int) -> None:
     """Refuse a number of words per open class that has no two different ones, or does not fit the arrays."""
     if not 2 <= vocabulary <= LARGEST_VOCABULARY:
@@ -159,6 +168,39 @@ def _labels(key: np.uint64, numbers: Ints, arrears: Bytes, orders: Bytes, wanted
 
 
 @compiled
+def _put_words(state: np.uint64, gamma: np.uint64, code: int, vocabulary: int, row: Words) -> None:
+    """Words of an encoding, from what follows in a stream."""
+    row[0], row[6], row[3] = code >> 16 & 3, code >> 14 & 3, code >> 18
+    row[9], row[15], row[12] = code >> 11 & 3, code >> 9 & 3, code >> 13 & 1
+    for phrase in range(3):
+        if phrase == 0:
+            modifier, how, equal = 1, code >> 7 & 3, code >> 2 & 1
+        elif phrase == 1:
+            modifier, how, equal = 7, code >> 5 & 3, code & 1
+        else:
+            modifier, how, equal = 4, code >> 3 & 3, code >> 1 & 1
+        if how == 0:
+            state, word = uniform(state, gamma, vocabulary + 1)
+            row[modifier], row[modifier + 9] = word, word
+        elif how == 1:
+            state, word = uniform(state, gamma, vocabulary)
+            row[modifier + 9] = word + 1
+        elif how == 2:
+            state, word = uniform(state, gamma, vocabulary)
+            row[modifier] = word + 1
+        else:
+            state, word = uniform(state, gamma, vocabulary * (vocabulary - 1))
+            row[modifier], row[modifier + 9] = different(word, vocabulary)
+        head = modifier + 1
+        if equal:
+            state, word = uniform(state, gamma, vocabulary)
+            row[head], row[head + 9] = word + 1, word + 1
+        else:
+            state, word = uniform(state, gamma, vocabulary * (vocabulary - 1))
+            row[head], row[head + 9] = different(word, vocabulary)
+
+
+@compiled
 def _draw(
     key: np.uint64,
     numbers: Ints,
@@ -183,35 +225,14 @@ def _draw(
                 break
         code = members[starts[cell, label] + member]
         codes[n] = code
-        row = words[n]
-        row[0], row[6], row[3] = code >> 16 & 3, code >> 14 & 3, code >> 18
-        row[9], row[15], row[12] = code >> 11 & 3, code >> 9 & 3, code >> 13 & 1
-        for phrase in range(3):
-            if phrase == 0:
-                modifier, how, equal = 1, code >> 7 & 3, code >> 2 & 1
-            elif phrase == 1:
-                modifier, how, equal = 7, code >> 5 & 3, code & 1
-            else:
-                modifier, how, equal = 4, code >> 3 & 3, code >> 1 & 1
-            if how == 0:
-                state, word = uniform(state, gamma, vocabulary + 1)
-                row[modifier], row[modifier + 9] = word, word
-            elif how == 1:
-                state, word = uniform(state, gamma, vocabulary)
-                row[modifier + 9] = word + 1
-            elif how == 2:
-                state, word = uniform(state, gamma, vocabulary)
-                row[modifier] = word + 1
-            else:
-                state, word = uniform(state, gamma, vocabulary * (vocabulary - 1))
-                row[modifier], row[modifier + 9] = different(word, vocabulary)
-            head = modifier + 1
-            if equal:
-                state, word = uniform(state, gamma, vocabulary)
-                row[head], row[head + 9] = word + 1, word + 1
-            else:
-                state, word = uniform(state, gamma, vocabulary * (vocabulary - 1))
-                row[head], row[head + 9] = different(word, vocabulary)
+        _put_words(state, gamma, code, vocabulary, words[n])
+
+
+@compiled
+def _draw_codes(key: np.uint64, codes: Ints, vocabulary: int, words: Words) -> None:
+    for n in range(len(codes)):
+        state, gamma = open_stream(key, n)
+        _put_words(state, gamma, codes[n], vocabulary, words[n])
 
 
 @inlined

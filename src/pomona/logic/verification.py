@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from pomona.corpus import Corpus
 from pomona.errors import SpecError
 from pomona.logic.aligned import check_shape, sentences

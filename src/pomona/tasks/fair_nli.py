@@ -5,10 +5,11 @@
 
 A pair of sentences has one of 524,288 encodings (`pomona.logic.fragment`), a split is a set of them. `redundancy` 0 is
 the hardest fair training space (536 encodings), 1 holds nothing out; test and dev have encodings that train has not.
-Every split has its labels in equal thirds, to within one. `lexical="given"` is the paper's recipe: every input of the
-six composing nodes is shown, while of the pairs of words only those that happen to be drawn are, so a learner that
-knows nothing of words fails on about 1.6 % of the test. `lexical="strict"` puts a core of 475 + V(V-1) pairs into train
-first, after which nothing is missing at any of the 15 nodes.
+Every split has its labels in equal thirds, to within one. Train begins with a core, so it is fair at any size that
+holds the core. `lexical="given"` is the paper's reading: the core shows every input of the nodes that compose (536 pairs in
+the hardest task), while of the pairs of words only those that happen to be drawn are shown, so a learner that knows
+nothing of words fails on about 2 % of the test. `lexical="strict"`: the core of 475 + V(V-1) pairs shows those as well,
+and nothing is missing at any of the 15 nodes.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy.typing as npt
 from pomona.compiled import Ints
 from pomona.corpus import Corpus, content_keys
 from pomona.errors import SpecError
+from pomona.fairness.covering import cover
 from pomona.logic.aligned import (
     LEXICAL,
     OUTCOMES,
@@ -35,10 +37,12 @@ from pomona.logic.aligned import (
     generated_vocabulary,
 )
 from pomona.logic.balance import Law
-from pomona.logic.pairs import Pairs, draw_numbers
+from pomona.logic.fragment import NODE, NODES, node_values
+from pomona.logic.pairs import Pairs, draw_encodings, draw_numbers
 from pomona.logic.redundancy import RATIOS, held_out, redundancy_split
 from pomona.logic.relations import Label
 from pomona.logic.strict_core import strict_core
+from pomona.randomness import stream_key
 from pomona.sampling import TASKS, Scan, Task
 
 __all__ = ["LEXICAL", "FairNLI", "figure_4"]
@@ -64,7 +68,7 @@ class FairNLI(Task):
     dev: int = 10_000
     test: int = 10_000
     redundancy: float = 0.0  # rho of the paper's Figure 5: 0 is hardest, 1 holds nothing out
-    lexical: str = "given"  # "given": word pairs as they are drawn; "strict": a core that shows them all
+    lexical: str = "given"  # "given": word pairs as they happen to be drawn; "strict": all of them
     vocabulary: int = 100  # words in each of the six open classes
     whole_classes: bool = False  # hold out whole relational classes, not only encodings
     split_seed: int = 0  # which of the many splits of this redundancy
@@ -78,14 +82,18 @@ class FairNLI(Task):
         if not 2 <= self.vocabulary <= LARGEST_VOCABULARY:
             raise SpecError(f"vocabulary = {self.vocabulary}: 2 to {LARGEST_VOCABULARY:,} words in each open class")
         super().__post_init__()
-        if not self.part and self.lexical == "strict" and self.train:
-            core = _core(self.vocabulary, self.split_seed)
-            least = 3 * int(np.bincount(core.labels).max())
+        if not self.part and self.train:
+            least = 3 * int(np.bincount(self.core.labels).max())
             if self.train < least:
                 raise SpecError(
-                    f"train = {self.train:,}: the strict core of {len(core):,} pairs with labels in equal thirds needs "
-                    f"at least {least:,} rows"
+                    f"train = {self.train:,}: a fair training set holds a core of {len(self.core):,} pairs, and with "
+                    f"labels in equal thirds that takes at least {least:,} rows"
                 )
+
+    @property
+    def core(self) -> Pairs:
+        """The pairs that make train fair, whatever else is drawn."""
+        return _core(self.redundancy, self.lexical, self.vocabulary, self.split_seed)
 
     def law(self, split: str) -> FairNLI:
         law = super().law(split)
@@ -110,22 +118,16 @@ class FairNLI(Task):
         return aligned(tokens, generated_vocabulary(self.vocabulary), pairs.codes)
 
     def _pairs(self, key: np.uint64, numbers: npt.NDArray[np.int64]) -> Pairs:
-        """The draws of these numbers; a strict training set begins with its core."""
-        training = self.part in ("train", "iid")
-        law = _law(self.redundancy, self.split_seed, self._core_vocabulary, self.whole_classes, training)
-        if self.part != "train" or not self._core_vocabulary:
+        """The draws of these numbers; train begins with its core."""
+        law = _law(dataclasses.replace(self, part="train" if self.part in ("train", "iid") else "test"))
+        if self.part != "train":
             return draw_numbers(law, numbers, key=key, vocabulary=self.vocabulary)
-        core = _core(self.vocabulary, self.split_seed)
+        core = self.core
         inside = numbers < len(core)
         later = np.where(inside, 0, numbers - len(core))
         drawn = draw_numbers(law, later, key=key, vocabulary=self.vocabulary, before=core.labels)
         drawn.words[inside], drawn.codes[inside] = core.words[numbers[inside]], core.codes[numbers[inside]]
         return drawn
-
-    @property
-    def _core_vocabulary(self) -> int:
-        """The vocabulary of the strict core, 0 where there is none."""
-        return self.vocabulary if self.lexical == "strict" else 0
 
     @staticmethod
     def answer(corpus: Corpus) -> npt.NDArray[np.int16]:
@@ -149,18 +151,39 @@ def _renumbered(column: npt.NDArray[np.int16], corpus: Corpus) -> npt.NDArray[np
     return np.array([*(place.get(outcome, -2) for outcome in OUTCOMES), -1], np.int16)[column]
 
 
-@lru_cache(maxsize=8)
-def _core(vocabulary: int, seed: int) -> Pairs:
-    return strict_core(vocabulary, seed)
+@lru_cache(maxsize=16)
+def _core(redundancy: float, lexical: str, vocabulary: int, seed: int) -> Pairs:
+    if lexical == "strict":
+        return strict_core(vocabulary, seed)
+    codes = _composing_cover(redundancy, seed)
+    key = stream_key("fair_nli", "core", redundancy, vocabulary, seed)
+    return draw_encodings(codes, key=key, vocabulary=vocabulary)
 
 
 @lru_cache(maxsize=16)
-def _law(redundancy: float, seed: int, core_vocabulary: int, whole_classes: bool, training: bool) -> Law:
+def _composing_cover(redundancy: float, seed: int) -> Ints:
+    """Few encodings of the training space that show every input of the nodes that compose."""
+    codes = np.flatnonzero(redundancy_split(Fraction(redundancy), seed))
+    values = node_values(codes).astype(np.int64)
+    inputs = []
+    for node in NODES:
+        if node.kind == "COMP":
+            own = np.zeros(len(codes), np.int64)
+            for child in node.children:
+                own = own * 16 + values[:, NODE[child]]
+            inputs.append(np.unique(own, return_inverse=True)[1])
+    sizes = np.array([int(column.max()) + 1 for column in inputs])
+    members = np.stack(inputs, axis=1).astype(np.int64) + (np.cumsum(sizes) - sizes)
+    start = np.arange(len(codes) + 1) * len(inputs)
+    return codes[cover(start, members.ravel(), int(sizes.sum()), seconds=0)[0]]
+
+
+@lru_cache(maxsize=16)
+def _law(task: FairNLI) -> Law:
     """The balanced law on the training space, or on what it and the core leave for dev and test."""
-    space = redundancy_split(Fraction(redundancy), seed)
-    if training:
+    space = redundancy_split(Fraction(task.redundancy), task.split_seed)
+    if task.part == "train":
         return Law(space)
-    if core_vocabulary:
-        space = space.copy()
-        space[_core(core_vocabulary, seed).codes] = True
-    return Law(held_out(space, whole_classes=whole_classes))
+    space = space.copy()
+    space[task.core.codes] = True
+    return Law(held_out(space, whole_classes=task.whole_classes))
