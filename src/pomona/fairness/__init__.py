@@ -6,6 +6,7 @@
     compose(learned, test).right.mean()            # Algorithm 1: 1.0 if and only if the split is fair
     minimal(corpus).rows                           # as few examples as can show everything
     mirror(train, ("MAX", (3, 7)))                 # the same training set without one fact
+    certify(fold(train), fold(test))               # ListOps with its lists as transitions
 
 Needs a corpus with a value at every inner node, and nothing else: any task of Pomona, or a user's own JSONL.
 """
@@ -16,6 +17,7 @@ from pomona.fairness.certificates import Certificate, Coverage, Violation, Witne
 from pomona.fairness.checking import check
 from pomona.fairness.composition import Answers, CompositionTree, Conflict, compose, learn
 from pomona.fairness.covering import FairSet, minimal, mirror
+from pomona.fairness.folding import fair_for, fold
 
 __all__ = [
     "Answers",
@@ -29,6 +31,8 @@ __all__ = [
     "certify",
     "check",
     "compose",
+    "fair_for",
+    "fold",
     "learn",
     "minimal",
     "mirror",

@@ -222,10 +222,10 @@ class FactTable:
         name = corpus.forest.names[corpus.forest.symbol[node]]
         if corpus.forest.links[node]:
             return FairnessError(
-                f"{where(corpus, node)} ({name!r}): the node quotes another one but has a value of its own"
+                f"{where(corpus, node)}, {name!r}: the node quotes another one but has a value of its own"
             )
         return FairnessError(
-            f"{where(corpus, node)} ({name!r}): an inner node without a value; a certificate needs the output of every "
+            f"{where(corpus, node)}, {name!r}: an inner node without a value; a certificate needs the output of every "
             'inner node. Give it a "value".'
         )
 
@@ -255,8 +255,23 @@ def where(corpus: Corpus, node: int, *, whole: bool = False) -> str:
     place = [str(corpus.origin["path"])] if "path" in corpus.origin else []
     place.append(f"line {corpus.lines[row]}" if corpus.lines is not None else f"example {row}")
     place += [f"id {corpus.ids[row]!r}"] if corpus.ids is not None else []
-    place += [] if whole else [f"node {node - int(corpus.forest.start[row * corpus.width])}"]
+    if not whole:
+        place.append(f"node {node - int(corpus.forest.start[row * corpus.width])} ({_path(corpus, tree, node)})")
     return ", ".join(place)
+
+
+def _path(corpus: Corpus, tree: int, node: int) -> str:
+    """The way to a node as JSON would write it: tree.children[2].children[0]."""
+    forest, steps = corpus.forest, []
+    offsets, children = forest.children
+    while forest.parent[node] >= 0:
+        up = int(forest.start[tree]) + int(forest.parent[node])
+        steps.append(int(np.searchsorted(children[offsets[up] : offsets[up + 1]], node)))
+        node = up
+    if len(steps) > 40:
+        return f"{len(steps)} levels deep"
+    root = "tree" if corpus.width == 1 else f"trees[{tree % corpus.width}]"
+    return root + "".join(f".children[{step}]" for step in reversed(steps))
 
 
 def _wider(array: npt.NDArray[Any], room: int, filler: int = 0) -> npt.NDArray[Any]:

@@ -6,10 +6,10 @@
 A pair of sentences has one of 524,288 encodings (`pomona.logic.fragment`), a split is a set of them. `redundancy` 0 is
 the hardest fair training space (536 encodings), 1 holds nothing out; test and dev have encodings that train has not.
 Every split has its labels in equal thirds, to within one. Train begins with a core, so it is fair at any size that
-holds the core. `lexical="given"` is the paper's reading: the core shows every input of the nodes that compose (536 pairs in
-the hardest task), while of the pairs of words only those that happen to be drawn are shown, so a learner that knows
-nothing of words fails on about 2 % of the test. `lexical="strict"`: the core of 475 + V(V-1) pairs shows those as well,
-and nothing is missing at any of the 15 nodes.
+holds the core. `lexical="given"` is the paper's reading: the core shows every input of the nodes that compose (536
+pairs), while of the pairs of words only those that happen to be drawn are shown, so a learner that knows nothing of
+words fails on about 2 % of the test. `lexical="strict"`: the core of 475 + V(V-1) pairs shows those as well, and
+nothing is missing at any of the 15 nodes.
 """
 
 from __future__ import annotations
