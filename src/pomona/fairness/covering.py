@@ -125,11 +125,11 @@ def _incidence(
     corpus: Corpus, fact: npt.NDArray[np.int32], wanted: Bools
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The wanted facts of each row, each once, in order: offsets and facts."""
-    nodes = np.flatnonzero((fact >= 0) & wanted[fact])
-    row = corpus.forest.tree[nodes] // corpus.width
-    pairs = np.unique(row * np.int64(len(wanted)) + fact[nodes])
-    start = np.searchsorted(pairs, np.arange(len(corpus) + 1) * np.int64(len(wanted)))
-    return start, pairs % len(wanted)
+    nodes = np.flatnonzero(fact >= 0)
+    nodes = nodes[wanted[fact[nodes]]]
+    row, width = corpus.forest.tree[nodes] // corpus.width, np.int64(max(1, len(wanted)))
+    pairs = np.unique(row * width + fact[nodes])
+    return np.searchsorted(pairs, np.arange(len(corpus) + 1) * width), pairs % width
 
 
 def cover(
