@@ -205,14 +205,18 @@ def _places(shown: Shown, facts: npt.NDArray[np.int64]) -> Iterator[tuple[int, i
 
 
 def _counts(facts: FactTable, needed: npt.NDArray[np.int64], learned: int) -> tuple[Coverage, ...]:
+    """Coverage of the functions in the order in which they are first needed."""
+    names = facts.functions
     function = facts.function[needed]
-    total = np.bincount(function, minlength=len(facts.functions))
-    shown = np.bincount(function[needed < learned], minlength=len(facts.functions))
-    return tuple(
-        Coverage(name, all_, some)
-        for name, all_, some in zip(facts.functions, total.tolist(), shown.tolist(), strict=True)
-        if all_
-    )
+    total = np.bincount(function, minlength=len(names)).tolist()
+    shown = np.bincount(function[needed < learned], minlength=len(names)).tolist()
+    return tuple(Coverage(names[one], total[one], shown[one]) for one in _in_order(function))
+
+
+def _in_order(column: npt.NDArray[Any]) -> list[int]:
+    """Each number once, in the order in which they first occur: how a corpus numbers its names must not matter."""
+    _, first = np.unique(column, return_index=True)
+    return [int(number) for number in column[np.sort(first)]]
 
 
 def _answered(facts: FactTable, trained: Shown, tested: Shown) -> int:
@@ -227,18 +231,20 @@ def _unseen_combinations(facts: FactTable) -> tuple[list[tuple[str, Inputs]], tu
     names, values = facts.functions, facts.values
     arity = np.diff(facts.start)
     unseen: list[tuple[str, Inputs]] = []
-    needed, shown = np.zeros((2, len(names)), object)
-    for function, count in np.unique(np.stack([facts.function, arity], 1), axis=0).tolist():
-        own = np.flatnonzero((facts.function == function) & (arity == count))
-        inputs = facts.inputs[facts.start[own][:, None] + np.arange(count)]
-        domains = [np.unique(column).tolist() for column in inputs.T]
-        combinations = math.prod(map(len, domains))
-        needed[function] += combinations
-        shown[function] += len(own)
-        if combinations > len(own) and len(unseen) < LISTED:
-            seen = set(map(tuple, inputs.tolist()))
-            new = (combination for combination in itertools.product(*domains) if combination not in seen)
-            for combination in itertools.islice(new, LISTED - len(unseen)):
-                unseen.append((names[function], tuple(values[value] for value in combination)))
-    counts = zip(names, needed.tolist(), shown.tolist(), strict=True)
-    return unseen, tuple(Coverage(name, all_, some) for name, all_, some in counts if all_)
+    coverage = []
+    for function in _in_order(facts.function):
+        of_function = facts.function == function
+        needed, shown = 0, int(of_function.sum())
+        for count in _in_order(arity[of_function]):
+            own = np.flatnonzero(of_function & (arity == count))
+            inputs = facts.inputs[facts.start[own][:, None] + np.arange(count)]
+            domains = [_in_order(column) for column in inputs.T]
+            combinations = math.prod(map(len, domains))
+            needed += combinations
+            if combinations > len(own) and len(unseen) < LISTED:
+                seen = set(map(tuple, inputs.tolist()))
+                new = (combination for combination in itertools.product(*domains) if combination not in seen)
+                for combination in itertools.islice(new, LISTED - len(unseen)):
+                    unseen.append((names[function], tuple(values[value] for value in combination)))
+        coverage.append(Coverage(names[function], needed, shown))
+    return unseen, tuple(coverage)

@@ -26,6 +26,8 @@ def check(certificate: Certificate, train: Corpus, test: Corpus | None = None) -
     taught: dict[Any, Any] = {}
     clashes, missing = {one[:2] for one in certificate.conflicts}, {one[:2] for one in certificate.violations}
     claims = {(one.example, one.node): (one[:2], one.output) for one in certificate.witnesses}
+    if len(claims) < len(certificate.witnesses):
+        return False  # a node shows one fact, and cannot be the witness of two
     contradicted = set()
     for example, node, fact, output in local_facts(certificate, train):
         if taught.setdefault(fact, output) != output:
@@ -46,6 +48,8 @@ def check(certificate: Certificate, train: Corpus, test: Corpus | None = None) -
         complete = possible and not missing & needed and bool(missing) == bool(gaps)
     else:
         needs = {(one.example, one.node): one[:2] for one in certificate.violations}
+        if len(needs) < len(certificate.violations):
+            return False
         asked: dict[Any, Any] = {}
         wrong, unsettled = set(), set(contradicted)
         for example, node, fact, output in local_facts(certificate, test):
