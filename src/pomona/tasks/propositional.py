@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pomona.compiled import Bytes, Ints, compiled
-from pomona.corpus import Corpus
+from pomona.corpus import Corpus, content_keys
 from pomona.errors import SpecError, SplitError, did_you_mean
 from pomona.fairness.certificates import certify
 from pomona.fairness.covering import minimal
@@ -121,9 +121,9 @@ class Propositional(Task):
 
     def scan(self, key: np.uint64, first: int, count: int) -> Scan:
         numbers = np.arange(first, first + count)
-        keys = self._corpus_of(self._drawn_choices(key, numbers)).keys
+        keys = self._keys(self._drawn_choices(key, numbers))
         if self.part != "train":
-            fine = ~np.isin(keys, self._corpus_of(self.core()).keys)
+            fine = ~np.isin(keys, self._keys(self.core()))
             return Scan(numbers[fine], keys[fine])
         return Scan(numbers, keys)
 
@@ -140,27 +140,39 @@ class Propositional(Task):
             drawn[inside] = core[numbers[inside]]
         return drawn
 
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """The words of sentences."""
+        return (*VALUES, *self.connectives, *self.unary)
+
+    def _tokens(self, chosen: Bytes) -> Bytes:
+        """The word at each leaf, from which of its kind it is."""
+        base = {"value": 0, "connective": 2, "unary": 2 + len(self.connectives)}
+        return chosen + np.array([base[kind] for kind in _leaf_kinds(self.depth)], np.uint8)
+
+    def _keys(self, chosen: Bytes) -> npt.NDArray[np.uint64]:
+        start = np.arange(len(chosen) + 1, dtype=np.int64) * chosen.shape[1]
+        return content_keys(self._tokens(chosen).ravel(), start, self.vocabulary)
+
     def _corpus_of(self, chosen: Bytes) -> Corpus:
         """Sentences from the choice at each leaf."""
         kinds, parent, leaf_at = _template(self.depth)
-        names = (*VALUES, *self.connectives, *self.unary, APPLY, JOIN)
-        base = {"value": 0, "connective": 2, "unary": 2 + len(self.connectives)}
-        leaves = np.array([base[kind] for kind in _leaf_kinds(self.depth)])
+        names = (*self.vocabulary, APPLY, JOIN)
         rows, nodes = len(chosen), len(kinds)
+        tokens = self._tokens(chosen)
         symbol = np.empty((rows, nodes), np.int16)
-        symbol[:, leaf_at] = chosen + leaves
+        symbol[:, leaf_at] = tokens
         for node, kind in enumerate(kinds):
             if kind in (APPLY, JOIN):
                 symbol[:, node] = names.index(kind)
         forest = Forest(
             symbol.ravel(), np.tile(parent, rows).astype(np.int32), np.arange(rows + 1, dtype=np.int64) * nodes, names
         )
-        tokens = symbol[:, leaf_at].astype(np.uint8)
         values = _truth(forest)
         return Corpus(
             tokens.ravel(),
             np.arange(rows + 1, dtype=np.int64) * len(leaf_at),
-            names[: len(names) - 2],
+            self.vocabulary,
             forest,
             values,
             OUTCOMES,
