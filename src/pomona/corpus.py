@@ -216,7 +216,7 @@ class Corpus:
     @cached_property
     def keys(self) -> npt.NDArray[np.uint64]:
         """The content key of each example: a 64-bit hash of its tokens, the same in every format and vocabulary."""
-        return _keys(self.tokens, self.token_start, codes(self.vocabulary))
+        return content_keys(self.tokens, self.token_start, self.vocabulary)
 
     @cached_property
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -332,6 +332,11 @@ def absorb(key: np.uint64, code: np.uint64) -> np.uint64:
     """One more token goes into a content key; begin with KEY_SEED and `mix` at the end."""
     key = (key ^ code) * _KEY_PRIME
     return key ^ (key >> _29)
+
+
+def content_keys(tokens: Ints, start: Ints, vocabulary: tuple[str, ...]) -> npt.NDArray[np.uint64]:
+    """The content keys of examples whose tokens are cut at `start`."""
+    return _keys(tokens, start, codes(vocabulary))
 
 
 @compiled

@@ -122,14 +122,26 @@ def worked_out(corpus: Corpus) -> tuple[npt.NDArray[np.int16] | None, str]:
     return table[where], "the operators of ListOps"
 
 
+def _asked(corpus: Corpus) -> npt.NDArray[np.int16] | None:
+    """The targets by the rules of a task that asks for something else than the values of the roots."""
+    family = str(corpus.origin.get("task") or "")
+    try:
+        asked = getattr(TASKS.entry(family)[0].kind, "asked", None) if family else None
+    except PomonaError:
+        return None
+    return None if asked is None else asked(corpus)
+
+
 def _wrong_answers(path: Path, corpus: Corpus, rules: set[str]) -> Iterable[Problem]:
     expected, by = worked_out(corpus)
     rules.add(by)
     if expected is None:
         return
-    roots = expected[corpus.forest.root].reshape(len(corpus), corpus.width)
+    roots = _asked(corpus)
+    if roots is None:
+        roots = expected[corpus.forest.root].reshape(len(corpus), corpus.width)
     wrong = np.zeros(len(corpus), np.bool_)
-    if corpus.targets.shape[1] == corpus.width:
+    if corpus.targets.shape == roots.shape:
         wrong = (roots != corpus.targets).any(axis=1)
         for row in np.flatnonzero(wrong).tolist():
             given = ", ".join(_shown(corpus, value, "nothing") for value in corpus.targets[row])

@@ -4,6 +4,7 @@
     jsonl     everything, one object a line, trees as nested objects (schema in `pomona.formats.jsonl`)
     tsv       the original ListOps file: answer, tab, binary tree in round brackets
     lra       Long Range Arena's ListOps file: a header line, source first
+    snli      sentence pairs as SNLI writes them (fair NLI)
 
 Each format is one module here with SUFFIX, `recognises`, `read` and a `Writer` that takes chunks; the folder is
 discovered.

@@ -44,7 +44,8 @@ _OWN = {"id", "tokens", "text", "target", "tree", "trees", *_DERIVED}
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    return head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
+    line = head.removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0]
+    return line.startswith(b"{") and (b'"sentence1"' not in line or b'"tree"' in line)  # else it is SNLI's
 
 
 # -- writing ---------------------------------------------------------------------------------------------------------

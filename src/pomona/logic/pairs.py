@@ -83,23 +83,40 @@ def of_words(words: Ints) -> Pairs:
 def draw(
     law: Law, count: int, *, key: np.uint64, vocabulary: int = 100, start: int = 0, before: Ints | None = None
 ) -> Pairs:
-    """Examples start .. start + count - 1 of the stream of a key.
+    """Examples start .. start + count - 1 of the stream of a key; see `draw_numbers` for `before`."""
+    if count < 0 or start < 0:
+        raise SpecError(f"count={count} and start={start} must not be negative.")
+    return draw_numbers(law, np.arange(start, start + count), key=key, vocabulary=vocabulary, before=before)
+
+
+def draw_numbers(
+    law: Law, numbers: Ints, *, key: np.uint64, vocabulary: int = 100, before: Ints | None = None
+) -> Pairs:
+    """The examples of these numbers in the stream of a key, in the order asked for.
 
     `before` are the labels of other examples that the data will have besides, such as a strict core: the stream then
     begins with as many examples of the rarer labels as it takes to draw level.
     """
     check_vocabulary(vocabulary)
-    if count < 0 or start < 0:
-        raise SpecError(f"count={count} and start={start} must not be negative.")
-    wanted = label_stream(key, start, count, _arrears(key, before))
-    words, codes = np.zeros((count, 18), np.int16), np.empty(count, np.int32)
+    numbers = np.asarray(numbers, np.int64)
+    wanted = label_stream(key, numbers, _arrears(key, before))
+    words, codes = np.zeros((len(numbers), 18), np.int16), np.empty(len(numbers), np.int32)
     cells = [np.flatnonzero(law.sizes[:, label]) for label in Label]
     table = np.zeros((len(Label), CELLS), np.int64)
     for label, own in enumerate(cells):
         table[label, : len(own)] = own
     counts = np.array([len(own) for own in cells])
-    _draw(key, start, wanted, counts, table, law.starts, law.sizes, law.members, vocabulary, words, codes)
+    _draw(key, numbers, wanted, counts, table, law.starts, law.sizes, law.members, vocabulary, words, codes)
     return Pairs(words, codes)
+
+
+def draw_encodings(codes: Ints, *, key: np.uint64, vocabulary: int = 100) -> Pairs:
+    """One pair of each of these encodings, words drawn as in `draw`."""
+    check_vocabulary(vocabulary)
+    wanted: Codes = np.asarray(codes).astype(np.int32)
+    words = np.zeros((len(wanted), 18), np.int16)
+    _draw_codes(key, wanted, vocabulary, words)
+    return Pairs(words, wanted)
 
 
 def check_vocabulary(vocabulary: int) -> None:
@@ -110,10 +127,10 @@ def check_vocabulary(vocabulary: int) -> None:
         )
 
 
-def label_stream(key: np.uint64, start: int, count: int, arrears: Bytes) -> Bytes:
-    """The labels of examples start .. start + count - 1: first the arrears, then threes."""
-    wanted = np.empty(count, np.uint8)
-    _labels(key ^ _LABEL_STREAMS, start, arrears, _ORDERS, wanted)
+def label_stream(key: np.uint64, numbers: Ints, arrears: Bytes) -> Bytes:
+    """The labels of the examples of these numbers: first the arrears, then threes."""
+    wanted = np.empty(len(numbers), np.uint8)
+    _labels(key ^ _LABEL_STREAMS, numbers, arrears, _ORDERS, wanted)
     return wanted
 
 
@@ -138,9 +155,9 @@ def uniform(state: np.uint64, gamma: np.uint64, bound: int) -> tuple[np.uint64, 
 
 
 @compiled
-def _labels(key: np.uint64, start: int, arrears: Bytes, orders: Bytes, wanted: Bytes) -> None:
+def _labels(key: np.uint64, numbers: Ints, arrears: Bytes, orders: Bytes, wanted: Bytes) -> None:
     for n in range(len(wanted)):
-        number = start + n
+        number = numbers[n]
         if number < len(arrears):
             wanted[n] = arrears[number]
         else:
@@ -151,9 +168,42 @@ def _labels(key: np.uint64, start: int, arrears: Bytes, orders: Bytes, wanted: B
 
 
 @compiled
+def _put_words(state: np.uint64, gamma: np.uint64, code: int, vocabulary: int, row: Words) -> None:
+    """Words of an encoding, from what follows in a stream."""
+    row[0], row[6], row[3] = code >> 16 & 3, code >> 14 & 3, code >> 18
+    row[9], row[15], row[12] = code >> 11 & 3, code >> 9 & 3, code >> 13 & 1
+    for phrase in range(3):
+        if phrase == 0:
+            modifier, how, equal = 1, code >> 7 & 3, code >> 2 & 1
+        elif phrase == 1:
+            modifier, how, equal = 7, code >> 5 & 3, code & 1
+        else:
+            modifier, how, equal = 4, code >> 3 & 3, code >> 1 & 1
+        if how == 0:
+            state, word = uniform(state, gamma, vocabulary + 1)
+            row[modifier], row[modifier + 9] = word, word
+        elif how == 1:
+            state, word = uniform(state, gamma, vocabulary)
+            row[modifier + 9] = word + 1
+        elif how == 2:
+            state, word = uniform(state, gamma, vocabulary)
+            row[modifier] = word + 1
+        else:
+            state, word = uniform(state, gamma, vocabulary * (vocabulary - 1))
+            row[modifier], row[modifier + 9] = different(word, vocabulary)
+        head = modifier + 1
+        if equal:
+            state, word = uniform(state, gamma, vocabulary)
+            row[head], row[head + 9] = word + 1, word + 1
+        else:
+            state, word = uniform(state, gamma, vocabulary * (vocabulary - 1))
+            row[head], row[head + 9] = different(word, vocabulary)
+
+
+@compiled
 def _draw(
     key: np.uint64,
-    start: int,
+    numbers: Ints,
     wanted: Bytes,
     cell_counts: Ints,
     cells: Ints,
@@ -165,7 +215,7 @@ def _draw(
     codes: Codes,
 ) -> None:
     for n in range(len(wanted)):
-        state, gamma = open_stream(key, start + n)
+        state, gamma = open_stream(key, numbers[n])
         label = wanted[n]
         while True:  # a cell that has the label, one of all its members; kept if that member has the label
             state, place = uniform(state, gamma, cell_counts[label])
@@ -175,35 +225,14 @@ def _draw(
                 break
         code = members[starts[cell, label] + member]
         codes[n] = code
-        row = words[n]
-        row[0], row[6], row[3] = code >> 16 & 3, code >> 14 & 3, code >> 18
-        row[9], row[15], row[12] = code >> 11 & 3, code >> 9 & 3, code >> 13 & 1
-        for phrase in range(3):
-            if phrase == 0:
-                modifier, how, equal = 1, code >> 7 & 3, code >> 2 & 1
-            elif phrase == 1:
-                modifier, how, equal = 7, code >> 5 & 3, code & 1
-            else:
-                modifier, how, equal = 4, code >> 3 & 3, code >> 1 & 1
-            if how == 0:
-                state, word = uniform(state, gamma, vocabulary + 1)
-                row[modifier], row[modifier + 9] = word, word
-            elif how == 1:
-                state, word = uniform(state, gamma, vocabulary)
-                row[modifier + 9] = word + 1
-            elif how == 2:
-                state, word = uniform(state, gamma, vocabulary)
-                row[modifier] = word + 1
-            else:
-                state, word = uniform(state, gamma, vocabulary * (vocabulary - 1))
-                row[modifier], row[modifier + 9] = different(word, vocabulary)
-            head = modifier + 1
-            if equal:
-                state, word = uniform(state, gamma, vocabulary)
-                row[head], row[head + 9] = word + 1, word + 1
-            else:
-                state, word = uniform(state, gamma, vocabulary * (vocabulary - 1))
-                row[head], row[head + 9] = different(word, vocabulary)
+        _put_words(state, gamma, code, vocabulary, words[n])
+
+
+@compiled
+def _draw_codes(key: np.uint64, codes: Ints, vocabulary: int, words: Words) -> None:
+    for n in range(len(codes)):
+        state, gamma = open_stream(key, n)
+        _put_words(state, gamma, codes[n], vocabulary, words[n])
 
 
 @inlined
