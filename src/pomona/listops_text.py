@@ -261,7 +261,7 @@ def lines(corpus: Corpus, *, source_first: bool, path: str | Path, grouped: bool
     if bad >= 0:
         shown = " ".join(corpus[bad].tokens[:12])
         raise FormatError(f"{_LISTOPS}; row {bad + 1} is not: {shown[:60]}", path=path)
-    return memoryview(text[at:])
+    return text[at:].data
 
 
 _LISTOPS = (
