@@ -7,7 +7,6 @@ and text from outside (tokens, names, predictions) is printed as text, never as 
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,7 +21,7 @@ from rich.table import Table
 CHECK_FAILED, WRONG_USAGE, BAD_INPUT = 1, 2, 3
 
 # Into a file or a pipe lines are wide enough that a path or a fingerprint is not broken in two.
-_WIDTH = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160
+_WIDTH = None if sys.stdout.isatty() else 160
 out = Console(highlight=False, soft_wrap=True, emoji=False, width=_WIDTH)
 err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
