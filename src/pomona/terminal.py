@@ -20,7 +20,9 @@ from rich.table import Table
 
 CHECK_FAILED, WRONG_USAGE, BAD_INPUT = 1, 2, 3
 
-out = Console(highlight=False, soft_wrap=True, emoji=False)
+# Into a file or a pipe lines are wide enough that a path or a fingerprint is not broken in two.
+_WIDTH = None if sys.stdout.isatty() else 160
+out = Console(highlight=False, soft_wrap=True, emoji=False, width=_WIDTH)
 err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 # Control characters, what ends a line, what turns the direction of writing, and halves of characters.
