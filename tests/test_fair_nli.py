@@ -11,7 +11,7 @@ import pytest
 
 from pomona import verifying
 from pomona.corpus import Corpus
-from pomona.errors import FairnessError, FormatError, SpecError
+from pomona.errors import FairnessError, FormatError, SpecError, SplitError
 from pomona.fairness import certify, check, compose, learn, minimal, mirror
 from pomona.formats import read, write
 from pomona.logic.aligned import (
@@ -147,6 +147,10 @@ class TestLaws:
         assert generate("fair_nli/hardest-strict", workers=2, chunk=701, **SMALL).fingerprint == whole.fingerprint
         assert generate("fair_nli/hardest-strict", size=1000, **SMALL).fingerprint == whole[:1000].fingerprint
 
+    def test_no_more_rows_than_there_are(self) -> None:
+        with pytest.raises(SplitError, match=r"3,000 rows of train; 3,001 were asked for. Set train=3001"):
+            generate("fair_nli/hardest", size=3_001, **SMALL)
+
     def test_trees_say_what_the_tables_say(self) -> None:
         corpus = generate("fair_nli/rho-1-8", "test", **SMALL)
         corpus.forest.checked()
@@ -258,9 +262,7 @@ class TestFiles:
         with pytest.raises(FairnessError, match="not aligned trees"):
             codes_of(lists)
         with pytest.raises(FairnessError, match="not aligned trees"):
-            figure_4(
-                dataclasses.replace(lists, forest=Forest.from_nested([("a", "b")] * 3), values=np.zeros(6, np.int16))
-            )
+            figure_4(lists)
 
 
 class TestProvers:
