@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from pomona import verifying
+from pomona.cli import app
 from pomona.corpus import Corpus
 from pomona.errors import FairnessError, FormatError, SpecError, SplitError
 from pomona.fairness import certify, check, compose, learn, minimal, mirror
@@ -215,6 +217,24 @@ class TestFiles:
         values = corpus.values.copy()
         values[7 * 33 + 32] = (values[7 * 33 + 32] + 1) % len(Relation)
         assert self.problems(dataclasses.replace(corpus, values=values), tmp_path) == [(8, "wrong node value")]
+
+    def test_wrong_labels_of_an_snli_file(self, corpus: Corpus, tmp_path: Path) -> None:
+        path = tmp_path / "a.snli.jsonl"
+        write(corpus, path)
+        assert verifying.verify(path, prover="table", sample=None).holds
+        lines = path.read_text().splitlines(keepends=True)
+        label, other = json.loads(lines[3])["gold_label"], "neutral"
+        lines[3] = lines[3].replace(label, other if label != other else "entailment", 1)
+        path.write_text("".join(lines))
+        report = verifying.verify(path, prover="table", sample=None)
+        assert [(problem.line, problem.kind) for problem in report.problems] == [
+            (4, "wrong answer"),
+            (4, "wrong label"),
+        ]
+        assert report.answers == "table on 600 pairs of a.snli.jsonl, the rules of fair_nli"
+        done = CliRunner().invoke(app, ["verify", str(path), "--prover", "table", "--sample", "0"])
+        assert done.exit_code == 1
+        assert f"{path}:4: wrong label: the file says" in done.output
 
     def problems(self, corpus: Corpus, folder: Path) -> list[tuple[int | None, str]]:
         write(corpus, folder / "a.parquet")
