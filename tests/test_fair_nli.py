@@ -8,10 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from pomona import verifying
+from pomona.cli import app
 from pomona.corpus import Corpus
-from pomona.errors import FairnessError, FormatError, SpecError
+from pomona.errors import FairnessError, FormatError, SpecError, SplitError
 from pomona.fairness import certify, check, compose, learn, minimal, mirror
 from pomona.formats import read, write
 from pomona.logic.aligned import (
@@ -148,6 +150,10 @@ class TestLaws:
         assert generate("fair_nli/hardest-strict", workers=2, chunk=701, **SMALL).fingerprint == whole.fingerprint
         assert generate("fair_nli/hardest-strict", size=1000, **SMALL).fingerprint == whole[:1000].fingerprint
 
+    def test_no_more_rows_than_there_are(self) -> None:
+        with pytest.raises(SplitError, match=r"3,000 rows of train; 3,001 were asked for. Set train=3001"):
+            generate("fair_nli/hardest", size=3_001, **SMALL)
+
     def test_trees_say_what_the_tables_say(self) -> None:
         corpus = generate("fair_nli/rho-1-8", "test", **SMALL)
         corpus.forest.checked()
@@ -213,6 +219,24 @@ class TestFiles:
         values[7 * 33 + 32] = (values[7 * 33 + 32] + 1) % len(Relation)
         assert self.problems(dataclasses.replace(corpus, values=values), tmp_path) == [(8, "wrong node value")]
 
+    def test_wrong_labels_of_an_snli_file(self, corpus: Corpus, tmp_path: Path) -> None:
+        path = tmp_path / "a.snli.jsonl"
+        write(corpus, path)
+        assert verifying.verify(path, prover="table", sample=None).holds
+        lines = path.read_text().splitlines(keepends=True)
+        label, other = json.loads(lines[3])["gold_label"], "neutral"
+        lines[3] = lines[3].replace(label, other if label != other else "entailment", 1)
+        path.write_text("".join(lines))
+        report = verifying.verify(path, prover="table", sample=None)
+        assert [(problem.line, problem.kind) for problem in report.problems] == [
+            (4, "wrong answer"),
+            (4, "wrong label"),
+        ]
+        assert report.answers == "table on 600 pairs of a.snli.jsonl, the rules of fair_nli"
+        done = CliRunner().invoke(app, ["verify", str(path), "--prover", "table", "--sample", "0"])
+        assert done.exit_code == 1
+        assert f"{path}:4: wrong label: the file says" in done.output
+
     def problems(self, corpus: Corpus, folder: Path) -> list[tuple[int | None, str]]:
         write(corpus, folder / "a.parquet")
         return [(problem.line, problem.kind) for problem in verifying.verify(folder / "a.parquet").problems]
@@ -259,9 +283,7 @@ class TestFiles:
         with pytest.raises(FairnessError, match="not aligned trees"):
             codes_of(lists)
         with pytest.raises(FairnessError, match="not aligned trees"):
-            figure_4(
-                dataclasses.replace(lists, forest=Forest.from_nested([("a", "b")] * 3), values=np.zeros(6, np.int16))
-            )
+            figure_4(lists)
 
 
 class TestProvers:

@@ -230,12 +230,12 @@ def chunks(
         raise SpecError(f"workers = {workers}, chunk = {chunk}: both are at least 1")
     own = task.sizes[split]
     wanted = own if size is None else size
-    if wanted > own and split != "train":
+    law = task.law(split)
+    if wanted > own and (split != "train" or law.bins()):  # a balanced pool is full when its bins are
         raise SplitError(
             f"{task.name} has {own:,} rows of {split}; {wanted:,} were asked for. "
             f"Set {split}={wanted} to draw more (the pool, and so every split, is then another)."
         )
-    law = task.law(split)
     origin = {
         "task": task.name,
         "version": task.version,

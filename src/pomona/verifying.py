@@ -63,8 +63,17 @@ def files_in(paths: Iterable[str | Path]) -> list[Path]:
     return found
 
 
-def verify(*paths: str | Path, progress: Callable[[int], None] | None = None) -> Verification:
+def verify(
+    *paths: str | Path,
+    prover: str | None = None,
+    sample: int | None = 1000,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> Verification:
     """Verify files or folders of files; several files are also checked against each other for leakage.
+
+    With a `prover` (z3, eprover, prover9, table) the labels of a `sample` of sentence pairs of each file, None for all
+    of them, are asked of it as well.
 
     Files that hold the same rows in another format (same stem, as train.parquet and train.tsv) must hold the same
     content; they do not count as leaking into each other.
@@ -81,6 +90,8 @@ def verify(*paths: str | Path, progress: Callable[[int], None] | None = None) ->
         else:
             problems += list(_wrong_answers(path, corpus, rules))
             problems += list(_wrong_tokens(path, corpus))
+            if prover is not None:
+                problems += list(_contradicted(path, corpus, prover, sample, seed, rules))
             problems += list(_repeated(path, corpus))
             read.append((path, name, corpus))
         if progress:
@@ -163,6 +174,19 @@ def _wrong_answers(path: Path, corpus: Corpus, rules: set[str]) -> Iterable[Prob
 
 def _shown(corpus: Corpus, value: int, otherwise: str) -> str:
     return str(corpus.outcomes[value]) if value >= 0 else otherwise
+
+
+def _contradicted(
+    path: Path, corpus: Corpus, prover: str, sample: int | None, seed: int, rules: set[str]
+) -> Iterable[Problem]:
+    """Labels that a prover contradicts; what it could not decide is said with the rules, since it is no fault."""
+    from pomona.logic.verification import verify_labels
+
+    report = verify_labels(corpus, prover, sample, seed)
+    undecided = f", {len(report.unknown):,} undecided" if report.unknown else ""
+    rules.add(f"{report.prover} on {report.asked:,} pairs of {path.name}{undecided}")
+    for one in report.disagreements:
+        yield Problem(str(path), line_of(corpus, one.row), "wrong label", str(one))
 
 
 def _wrong_tokens(path: Path, corpus: Corpus) -> Iterable[Problem]:

@@ -100,6 +100,15 @@ class FairNLI(Task):
         assert isinstance(law, FairNLI)
         return dataclasses.replace(law, part=split)
 
+    def apart(self, other: Task) -> bool:
+        """Encodings of dev and test are never drawn for train, unless nothing is held out."""
+        held_out = {"dev", "test"}
+        return (
+            isinstance(other, FairNLI)
+            and self.redundancy == other.redundancy < 1
+            and (self.part in held_out) != (other.part in held_out)
+        )
+
     def bins(self) -> int:
         return len(Label)
 
