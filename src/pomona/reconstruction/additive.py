@@ -230,7 +230,7 @@ def _metric(design: Design, curvature: FloatArray) -> Callable[[FloatArray], Flo
     gram = design.weighted_gram(curvature)
     gram.flat[:: len(gram) + 1] += 1e-9 * float(gram.diagonal().max())
     factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
-    return lambda right: np.asarray(cho_solve(factor, right, check_finite=False))
+    return lambda right: np.ascontiguousarray(cho_solve(factor, right, check_finite=False))
 
 
 @compiled
@@ -272,15 +272,17 @@ def _cosine_pass(
             k, w = column[entry], weight[entry]
             for j in range(width):
                 guess[j] += w * lexicon[k, j]
+        scale = inverse[row]
         for j in range(width):
-            unit[j] = targets[row, j] * inverse[row]
+            unit[j] = targets[row, j] * scale
         size = max(np.sqrt(np.dot(guess, guess)), 1e-150)
         cosine = np.dot(guess, unit) / size
         per_item[row] = 1.0 - cosine
         total += 1.0 - cosine
         curvature[row] = max(cosine, 1e-3) / size**2
+        radial, lateral = cosine / size**2, 1.0 / size
         for j in range(width):
-            guess[j] = (cosine * guess[j] / size - unit[j]) / size
+            guess[j] = radial * guess[j] - lateral * unit[j]
         for entry in range(first[row], first[row + 1]):
             k, w = column[entry], weight[entry]
             for j in range(width):
@@ -316,7 +318,7 @@ def _norm_pass(
         total += size
         curvature[row] = 1.0 / size
         for entry in range(first[row], first[row + 1]):
-            k, w = column[entry], weight[entry]
+            k, w = column[entry], weight[entry] / size
             for j in range(width):
-                grad[k, j] += w * guess[j] / size
+                grad[k, j] += w * guess[j]
     return total, grad

@@ -216,6 +216,17 @@ class Derivations:
         return max((step.parts.shape[1] for step in self.steps), default=1)
 
     @cached_property
+    def side(self) -> IntArray:
+        """For each primitive the one position it takes in every composition that holds it, or -1 if it varies."""
+        side = np.full(len(self.names), -2, np.int64)
+        side[self.root[self.root < len(self.names)]] = -1  # alone, it takes no position at all
+        for step in self.steps:
+            for slot in np.flatnonzero(step.leaf).tolist():
+                here = np.unique(step.parts[:, slot])
+                side[here] = np.where((side[here] == -2) | (side[here] == slot), slot, -1)
+        return side
+
+    @cached_property
     def sizes(self) -> IntArray:
         """|d| of Definition 1: the number of leaves of each item."""
         return np.bincount(self.row[self.primitive >= 0], minlength=len(self)).astype(np.int64)

@@ -112,9 +112,9 @@ class Design:
         if self._cholesky is not None:
             from scipy.linalg import cho_solve
 
-            return np.asarray(cho_solve(self._cholesky, right, check_finite=False))
+            return np.ascontiguousarray(cho_solve(self._cholesky, right, check_finite=False))
         values, vectors = self._spectrum
-        return np.asarray(vectors @ ((vectors.T @ right) / values[:, None]))
+        return np.ascontiguousarray(vectors @ ((vectors.T @ right) / values[:, None]))
 
     def least_norm(self, lexicon: FloatArray) -> FloatArray:
         """The lexicon of least norm that predicts the same."""
