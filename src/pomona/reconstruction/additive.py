@@ -42,15 +42,21 @@ class LinearFit:
 
 
 def fit_linear(
-    design: Design, targets: Floats, distance: Distance, *, start: FloatArray | None = None, tolerance: float = 1e-9
+    design: Design,
+    targets: Floats,
+    distance: Distance,
+    *,
+    start: FloatArray | None = None,
+    tolerance: float = 1e-9,
+    limit: int = 500,
 ) -> LinearFit:
     """The lexicon E that minimises the summed distance between C E and the targets."""
     if distance.name == "sql2":
         return _squared(design, targets)
     if distance.name == "l2":
-        return _norm(design, targets, tolerance)
+        return _norm(design, targets, tolerance, limit)
     if distance.name == "cosine":
-        return _cosine(design, targets, start, tolerance)
+        return _cosine(design, targets, start, tolerance, limit)
     if distance.name == "l1":
         return _absolute(design, targets, distance)
     return _smooth(design, targets, distance, start, tolerance)
@@ -66,7 +72,7 @@ def _squared(design: Design, targets: Floats) -> LinearFit:
     return LinearFit(lexicon, per_item, float(per_item.sum()), slope, 1)
 
 
-def _norm(design: Design, targets: Floats, tolerance: float) -> LinearFit:
+def _norm(design: Design, targets: Floats, tolerance: float, limit: int) -> LinearFit:
     targets = np.ascontiguousarray(targets)
     lexicon = design.solve(design.transposed_times(targets))
     per_item = np.empty(len(design))
@@ -80,7 +86,7 @@ def _norm(design: Design, targets: Floats, tolerance: float) -> LinearFit:
         )
         return total, grad, curvature
 
-    lexicon, slope, iterations = _descend(design, evaluate, lexicon, tolerance)
+    lexicon, slope, iterations = _descend(design, evaluate, lexicon, tolerance, limit)
     evaluate(lexicon)
     residual = np.asarray(targets - design.times(lexicon), np.float64)
     pull = residual * curvature[:, None]  # r / |r|: feasible in the dual up to rounding, once projected and scaled
@@ -91,7 +97,7 @@ def _norm(design: Design, targets: Floats, tolerance: float) -> LinearFit:
     return LinearFit(lexicon, exact, min(bound, float(exact.sum())), slope, iterations)
 
 
-def _cosine(design: Design, targets: Floats, start: FloatArray | None, tolerance: float) -> LinearFit:
+def _cosine(design: Design, targets: Floats, start: FloatArray | None, tolerance: float, limit: int) -> LinearFit:
     targets = np.ascontiguousarray(targets)
     inverse = 1.0 / np.sqrt(np.einsum("nd,nd->n", targets, targets, dtype=np.float64))
     lexicon = design.solve(design.transposed_times(targets, inverse)) if start is None else start
@@ -104,8 +110,11 @@ def _cosine(design: Design, targets: Floats, start: FloatArray | None, tolerance
         )
         return total, grad, curvature
 
-    lexicon, slope, iterations = _descend(design, evaluate, lexicon, tolerance)
-    evaluate(lexicon)
+    lexicon, _, iterations = _descend(design, evaluate, lexicon, tolerance, limit)
+    _, grad, _ = evaluate(lexicon)
+    # Directions have no scale of their own, and some vectors may do best by shrinking towards zero; so the gradient
+    # reported is per relative change of each vector.
+    slope = float((np.abs(grad).max(axis=1) * np.linalg.norm(lexicon, axis=1)).max()) / len(design)
     return LinearFit(lexicon, per_item, None, slope, iterations)
 
 
@@ -161,7 +170,7 @@ def _quasi_newton(
 
 
 def _descend(
-    design: Design, evaluate: Pass, lexicon: FloatArray, tolerance: float, limit: int = 500, memory: int = 12
+    design: Design, evaluate: Pass, lexicon: FloatArray, tolerance: float, limit: int, memory: int = 12
 ) -> tuple[FloatArray, float, int]:
     """L-BFGS whose first Hessian is C' diag(curvature) C, refreshed ever more rarely as the curvature settles."""
     items = len(design)
@@ -174,6 +183,8 @@ def _descend(
             return lexicon, float(np.abs(grad).max()) / items, done - 1
         direction = -_two_loop(grad, pairs, metric)
         slope = float(np.vdot(direction, grad))
+        if abs(slope) <= 1e-6 * tolerance * items:  # what a full step would gain is below the digits of the score
+            break
         if slope >= 0.0:  # the memory has gone stale: fall back to the reweighted least-squares step
             pairs.clear()
             direction = -metric(grad)
@@ -196,7 +207,7 @@ def _descend(
             pairs.append((moved, changed, bend))
             del pairs[:-memory]
         lexicon, value, grad = ahead, value_ahead, grad_ahead
-        if done & (done - 1) == 0:
+        if design.columns <= 256 or done & (done - 1) == 0:
             metric = _metric(design, curvature)
     return lexicon, float(np.abs(grad).max()) / items, done
 

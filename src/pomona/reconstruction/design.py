@@ -77,7 +77,7 @@ class Design:
         return self.weighted_gram(np.ones(len(self)))
 
     @cached_property
-    def _spectrum(self) -> tuple[FloatArray, FloatArray]:
+    def spectrum(self) -> tuple[FloatArray, FloatArray]:
         """The eigenvalues of C'C above rounding and their eigenvectors."""
         from scipy.linalg import eigh
 
@@ -103,7 +103,7 @@ class Design:
         """How many primitives' worth of vectors the data determine; None where there are too many to decompose."""
         if self.columns > DENSE_COLUMNS:
             return None
-        return self.columns if self._cholesky is not None else len(self._spectrum[0])
+        return self.columns if self._cholesky is not None else len(self.spectrum[0])
 
     def solve(self, right: FloatArray) -> FloatArray:
         """(C'C)^+ B: the solution of least norm where the data leave some directions open."""
@@ -113,14 +113,14 @@ class Design:
             from scipy.linalg import cho_solve
 
             return np.ascontiguousarray(cho_solve(self._cholesky, right, check_finite=False))
-        values, vectors = self._spectrum
+        values, vectors = self.spectrum
         return np.ascontiguousarray(vectors @ ((vectors.T @ right) / values[:, None]))
 
     def least_norm(self, lexicon: FloatArray) -> FloatArray:
         """The lexicon of least norm that predicts the same."""
         if self.columns > DENSE_COLUMNS or self._cholesky is not None:
             return lexicon
-        vectors = self._spectrum[1]
+        vectors = self.spectrum[1]
         return np.asarray(vectors @ (vectors.T @ lexicon))
 
     def _conjugate_gradients(self, right: FloatArray, tolerance: float = 1e-12, limit: int = 2000) -> FloatArray:
