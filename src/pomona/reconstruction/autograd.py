@@ -105,7 +105,7 @@ class TorchDistance:
 
     def per_item(self, predictions: Floats, targets: Floats) -> FloatArray:
         with torch.no_grad():
-            return np.asarray(self._run(torch.from_numpy(np.asarray(predictions, np.float64)), targets).numpy())
+            return np.asarray(self._run(torch.from_numpy(np.array(predictions, np.float64)), targets).numpy())
 
     def smoothed(self, predictions: FloatArray, targets: Floats, width: float) -> tuple[float, FloatArray]:
         given = torch.from_numpy(np.ascontiguousarray(predictions)).requires_grad_()

@@ -29,6 +29,8 @@ from pomona.reconstruction.design import FloatArray
 from pomona.reconstruction.distances import Cosine, CrossEntropy, Distance, distance_of
 from pomona.reconstruction.learned import fit_learned
 
+CONVEX = ("sql2", "l2", "l1", "crossentropy")  # in the prediction, so additive fits have no other minima
+REORDERED = 20_000  # up to so many items, fits that could depend on the order of the rows start from a canonical one
 OPTIMAL = 1e-6  # a gap below this share of the trivial predictor's distance counts as closed
 
 
@@ -185,8 +187,16 @@ def fit(
 ) -> TreFit:
     """`tre` after the checks: targets are flat, [items, numbers]. Without `bounded` no time goes into lower bounds."""
     if isinstance(composition, Add):
-        linear, scores = _fit_additive(targets, derivations, distance, seed, restarts)
-        vectors, parameters, per_item = linear.lexicon, {}, linear.per_item
+        convex = distance.name in CONVEX or len(targets) > REORDERED
+        order = None if convex else _canonical_order(targets, derivations)
+        if order is None:
+            linear, scores = _fit_additive(targets, derivations, distance, seed, restarts)
+            per_item = linear.per_item
+        else:
+            linear, scores = _fit_additive(targets[order], derivations.take(order), distance, seed, restarts)
+            per_item = np.empty(len(order))
+            per_item[order] = linear.per_item
+        vectors, parameters = linear.lexicon, Parameters()
         slope, own = linear.gradient_norm, linear.lower_bound
         fitted = (derivations.counts.rank or derivations.counts.columns) * targets.shape[1]
     else:
@@ -217,7 +227,7 @@ def fit(
         zero=zero,
         centroid=centroid,
     )
-    notes = _notes(certificate, score, targets)
+    notes = _notes(certificate, score, targets, distance)
     if not quiet:
         for note in notes:
             warnings.warn(note, ReconstructionWarning, stacklevel=3)
@@ -233,8 +243,7 @@ def _fit_additive(
     """From least squares, and from random lexicons where more starts are asked for and could matter."""
     best = fit_linear(derivations.counts, targets, distance)
     scores = [float(best.per_item.mean())]
-    convex = distance.name in ("sql2", "l2", "l1", "crossentropy")
-    for start in range(1, 1 if convex else (restarts or 1)):
+    for start in range(1, 1 if distance.name in CONVEX else (restarts or 1)):
         rng = np.random.default_rng([seed, start])
         lexicon = rng.normal(size=(len(derivations.names), targets.shape[1]))
         other = fit_linear(derivations.counts, targets, distance, start=lexicon)
@@ -255,7 +264,7 @@ def _lower_bound(
     candidates = [(0.0, "equal derivations")]
     if len(derivations.root) > group.max() + 1:
         candidates.append((distance.bound_within(np.asarray(targets, np.float64), group) / items, "equal derivations"))
-    if composition.linear and not isinstance(composition, Add) and distance.name in ("sql2", "l2", "l1", "crossentropy"):
+    if composition.linear and not isinstance(composition, Add) and distance.name in CONVEX:
         # Every A, B and bias is a special case of a free table for each leaf position of each tree shape (spec 2b).
         relaxed = fit_linear(derivations.slots, np.asarray(targets, np.float64), distance).lower_bound
         if relaxed is not None:
@@ -281,8 +290,13 @@ def _trivial(targets: Floats, distance: Distance) -> tuple[float, float]:
     return float(distance.per_item(zeros, targets).mean()), float(distance.per_item(centroid, targets).mean())
 
 
-def _notes(certificate: Certificate, score: float, targets: Floats) -> tuple[str, ...]:
+def _notes(certificate: Certificate, score: float, targets: Floats, distance: Distance) -> tuple[str, ...]:
     notes = []
+    if isinstance(distance, Cosine) and (certificate.gradient_norm or 0.0) > 1e-4:
+        notes.append(
+            f"the cosine fit has not settled (gradient {certificate.gradient_norm:.2g}): some predictions are shrinking "
+            f"towards zero, where they have no direction, so the minimum is approached and never reached."
+        )
     slack = 1e-9 * max(abs(score), 1.0)
     for name, value in (("zero", certificate.zero), ("centroid", certificate.centroid)):
         if score > value + slack:
