@@ -126,6 +126,8 @@ def fit_learned(
             rows = parameters["maps"].shape[1]
             parameters["maps"] = np.broadcast_to(np.eye(rows), parameters["maps"].shape).copy()
             lexicon = additive
+            if "tensor" in parameters:
+                parameters["tensor"] = np.zeros_like(parameters["tensor"])
         elif start == 0 and "scale" in parameters:
             parameters["scale"] = np.ones_like(parameters["scale"])
             lexicon = additive
@@ -145,6 +147,10 @@ def fit_learned(
             value = problem.score(refined)
             if value < best:
                 best, which, point = value, start, refined
+    else:
+        further, slope = problem.descend(point, 0.0, 5 * limit)
+        if problem.score(further) <= best:
+            point, slopes[which] = further, slope
     lexicon, parameters = point
     if absorbing:
         lexicon, parameters = _release(problem, point, composition)
