@@ -138,8 +138,7 @@ class _PartMaps:
                 below.append(grad)
                 continue
             below.append(_apply(maps[slot].T, grid).reshape(len(grad), -1))
-            seen = part.reshape(grid.shape)
-            into["maps"][slot] += np.tensordot(grid, seen, axes=((0, 2), (0, 2)))
+            into["maps"][slot] += _outer(grid, part.reshape(grid.shape))
         if "bias" in parameters:
             into["bias"][: len(parts)] += grid.sum(axis=(0, 2))
         return below
@@ -360,6 +359,13 @@ def _apply(matrix: FloatArray, grid: FloatArray) -> FloatArray:
     if matrix.shape == (1, 1):
         return np.asarray(matrix[0, 0] * grid)
     return np.asarray(np.matmul(matrix, grid))
+
+
+def _outer(grad: FloatArray, seen: FloatArray) -> FloatArray:
+    """The sum over subtrees and columns of grad x seen: the gradient of a map."""
+    if grad.shape[2] == 1:
+        return np.asarray(grad[:, :, 0].T @ seen[:, :, 0])
+    return np.asarray(np.tensordot(grad, seen, axes=((0, 2), (0, 2))))
 
 
 def _bilinear(tensor: FloatArray, left: FloatArray, right: FloatArray) -> FloatArray:

@@ -184,8 +184,12 @@ def fit(
     restarts: int | None = None,
     bounded: bool = True,
     quiet: bool = False,
+    limit: int = 400,
 ) -> TreFit:
-    """`tre` after the checks: targets are flat, [items, numbers]. Without `bounded` no time goes into lower bounds."""
+    """`tre` after the checks: targets are flat, [items, numbers]. Without `bounded` no time goes into lower bounds.
+
+    `limit` is how many iterations each start of a learned composition is given; the best is given five times that more.
+    """
     if isinstance(composition, Add):
         convex = distance.name in CONVEX or len(targets) > REORDERED
         order = None if convex else _canonical_order(targets, derivations)
@@ -202,8 +206,9 @@ def fit(
     else:
         order = _canonical_order(targets, derivations)
         found = fit_learned(
-            composition, derivations.take(order), targets[order], distance, shape, seed=seed, restarts=restarts
-        )
+            composition, derivations.take(order), targets[order], distance, shape,
+            seed=seed, restarts=restarts, limit=limit,
+        )  # fmt: skip
         vectors, parameters = found.lexicon, found.parameters
         per_item = np.empty(len(order))
         per_item[order] = found.per_item

@@ -142,7 +142,7 @@ class _Search:
         given = self.derivations(brackets)
         begun = fit(
             targets, given, self.composition, self.distance, self.shape,
-            seed=self.seed, restarts=self.restarts, bounded=False, quiet=True,
+            seed=self.seed, restarts=self.restarts, bounded=False, quiet=True, limit=100,
         )  # fmt: skip
         baseline = begun.score
         point: Point = (begun.vectors, begun.parameters)
@@ -169,7 +169,7 @@ class _Search:
             given = self.derivations(brackets).take(known)
             begun = fit(
                 targets[known], given, self.composition, self.distance, self.shape,
-                seed=self.seed, restarts=self.restarts, bounded=False, quiet=True,
+                seed=self.seed, restarts=self.restarts, bounded=False, quiet=True, limit=100,
             )  # fmt: skip
             brackets, _ = self.choose(targets, brackets, (begun.vectors, begun.parameters))
         return brackets
