@@ -13,9 +13,9 @@ from pomona.reconstruction.latent import _all_brackets, _branching, _fill, _rand
 from pomona.reconstruction.legacy import andreas2019
 
 
-def planted_sequences(seed: int, items: int = 90) -> tuple[list, list, np.ndarray]:
+def planted_sequences(seed: int, items: int = 70, longest: int = 3) -> tuple[list, list, np.ndarray]:
     rng = np.random.default_rng(seed)
-    words = [tuple(str(w) for w in rng.choice(list("abcd"), size=rng.integers(2, 5))) for _ in range(items)]
+    words = [tuple(str(w) for w in rng.choice(list("abcd"), size=rng.integers(2, longest + 1))) for _ in range(items)]
     gold = [_fill(_random(len(word), rng), word) for word in words]
     made = Derivations.of(gold)
     parameters = Linear().initial((4,), 2, rng)
@@ -40,7 +40,7 @@ def test_planted_brackets_are_found() -> None:
 
 
 def test_addition_says_that_trees_cannot_be_identified() -> None:
-    words, _, rows = planted_sequences(4, items=30)
+    words, _, rows = planted_sequences(4, items=30, longest=4)
     found = latent_tre(rows, words, compose="add")
     assert not found.identifiable
     assert "not identifiable" in found.statement
