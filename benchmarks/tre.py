@@ -16,6 +16,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path[:0] = [str(Path(__file__).parents[1] / "src"), str(Path(__file__).parents[1] / "tests")]
 
 import numpy as np  # noqa: E402
-from oracles_tre import andreas_item_by_item, noisy_sums, perfect_language, read_language  # noqa: E402
 
+from oracles_tre import andreas_item_by_item, noisy_sums, perfect_language, read_language  # noqa: E402
 from pomona.measures.topographic import topographic_similarity  # noqa: E402
 from pomona.reconstruction import Derivations, tre, tre_layers  # noqa: E402
 from pomona.reconstruction.legacy import andreas2019  # noqa: E402
@@ -62,8 +63,8 @@ def small(*options: str) -> None:
     start = np.random.default_rng(0).normal(size=(26, 64))
     names = list(Derivations.of(trees).names)
     andreas_item_by_item(rows[:5], trees[:5], start, names, steps=1)
-    partial, _ = cpu(lambda: andreas_item_by_item(rows, trees, start, names, steps=steps))
-    twin = partial * 400 / steps
+    some, _ = cpu(lambda: andreas_item_by_item(rows, trees, start, names, steps=steps))
+    twin = some * 400 / steps
     random, frozen = (andreas2019(rows, trees, zero_init=zero).score for zero in (False, True))
     kind = "run in full" if steps == 400 else f"{steps} steps run, scaled to 400"
     say("550 x 64 cosine", f"{seconds:.4f} s", "0.05 s", seconds <= 0.05)
@@ -82,7 +83,7 @@ def small(*options: str) -> None:
 
 
 def synthetic(items: int, width: int, primitives: int = 1000) -> tuple[Any, np.ndarray]:
-    """Flat compositions of 4 to 16 primitives as arrays in a Forest's form, and their noisy sums in single precision."""
+    """Flat compositions of 4 to 16 primitives as a Forest's arrays, and their noisy sums in single precision."""
     from types import SimpleNamespace
 
     rng = np.random.default_rng(0)
@@ -132,7 +133,8 @@ def languages(*options: str) -> None:
     tre(messages[:8], trees[:8], compose="position", distance="l1", restarts=1)
     for number, most, bound in ((17, 2.51, 2.5), (63, 3.40, 3.375)):
         trees, messages = read_language(number)
-        seconds, fit = cpu(lambda: tre(messages, trees, compose="position", distance="l1"))
+        call = partial(tre, messages, trees, compose="position", distance="l1")
+        seconds, fit = cpu(call)
         old = andreas2019(messages, trees, "l1", "position", steps=1000).score
         detail = f"{fit.score:.5f} in {seconds:.1f} s (published way {old:.3f})"
         say(f"language {number}", detail, f"{most}, 10 s", fit.score <= most and seconds <= 10)
@@ -174,14 +176,20 @@ def layers(*options: str) -> None:
 
 def topsim(*options: str) -> None:
     rng = np.random.default_rng(0)
-    meanings, messages, vectors = rng.integers(0, 5, (5000, 4)), rng.integers(0, 16, (5000, 6)), rng.normal(size=(5000, 64))
+    meanings, messages, vectors = (
+        rng.integers(0, 5, (5000, 4)),
+        rng.integers(0, 16, (5000, 6)),
+        rng.normal(size=(5000, 64)),
+    )
     for name, first, second, kinds in (
         ("attributes and messages", meanings, messages, ("hamming", "edit")),
         ("attributes and vectors", meanings, vectors, ("hamming", "cosine")),
         ("vectors and vectors", vectors, vectors + 1, ("cosine", "euclidean")),
     ):
         topographic_similarity(first[:10], second[:10], *kinds)
-        seconds, found = cpu(lambda first=first, second=second, kinds=kinds: topographic_similarity(first, second, *kinds))
+        seconds, found = cpu(
+            lambda first=first, second=second, kinds=kinds: topographic_similarity(first, second, *kinds)
+        )
         say(f"topsim, 5,000 items, {name}", f"{seconds:.1f} s, {found.pairs} pairs", "10 s", seconds <= 10)
 
 

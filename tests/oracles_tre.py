@@ -17,7 +17,9 @@ def data_folder(name: str) -> Path:
     """The shared data, or a skip that says how to provide it."""
     root = Path(os.environ.get("POMONA_DATA", Path(__file__).parents[2] / "shared" / "data"))
     if not (root / name).is_dir():
-        pytest.skip(f"no folder {root / name}: set POMONA_DATA to the folder that holds {name}/", allow_module_level=False)
+        pytest.skip(
+            f"no folder {root / name}: set POMONA_DATA to the folder that holds {name}/", allow_module_level=False
+        )
     return root / name
 
 
@@ -76,7 +78,7 @@ def brute_force_additive(rows: np.ndarray, trees: list[Any], distance: str) -> f
     """The global minimum of the definition on a tiny problem, by exhaustion rather than descent.
 
     l1: a minimum lies where as many items as there are primitives are met exactly, so try all such sets, for each
-    coordinate. Otherwise two primitives in the plane: a grid over all lexicons, its best points polished without gradients.
+    coordinate. Otherwise two primitives in the plane: a grid over all lexicons, its best points polished.
     """
     from scipy.optimize import minimize
 
@@ -123,7 +125,9 @@ def linear_programme(matrix: np.ndarray, target: np.ndarray) -> float:
     n, p = matrix.shape
     cost = np.concatenate([np.zeros(p), np.ones(n)])
     above = np.block([[matrix, -np.eye(n)], [-matrix, -np.eye(n)]])
-    found = linprog(cost, A_ub=above, b_ub=np.concatenate([target, -target]), bounds=[(None, None)] * p + [(0, None)] * n)
+    found = linprog(
+        cost, A_ub=above, b_ub=np.concatenate([target, -target]), bounds=[(None, None)] * p + [(0, None)] * n
+    )
     return float(found.fun)
 
 
@@ -206,7 +210,9 @@ def andreas_item_by_item(
         return sum(layer(grid) for layer, grid in zip(layers, grids, strict=True)).T.reshape(1, -1)
 
     def predict(tree: Any) -> Any:
-        return combine([predict(part) for part in tree]) if isinstance(tree, tuple) else embedding(index[tree]).view(1, -1)
+        return (
+            combine([predict(part) for part in tree]) if isinstance(tree, tuple) else embedding(index[tree]).view(1, -1)
+        )
 
     def error(prediction: Any, target: Any) -> Any:
         if distance == "l1":

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles_tre import brute_force_additive, linear_programme, noisy_sums, plain_distance, recursive_prediction
 
+from oracles_tre import brute_force_additive, linear_programme, noisy_sums, plain_distance, recursive_prediction
 from pomona.errors import MeasureError, SpecError
 from pomona.reconstruction import Derivations, ReconstructionWarning, tre
 from pomona.reconstruction.additive import fit_linear
@@ -106,7 +106,9 @@ def test_cosine_is_stationary_and_says_best_found() -> None:
 def test_gradients_equal_finite_differences(distance: str) -> None:
     rng = np.random.default_rng(0)
     made = CrossEntropy(2) if distance == "crossentropy" else DISTANCES[distance]()
-    targets = np.eye(3)[rng.integers(0, 3, (5, 2))].reshape(5, 6) if distance == "crossentropy" else rng.normal(size=(5, 6))
+    targets = (
+        np.eye(3)[rng.integers(0, 3, (5, 2))].reshape(5, 6) if distance == "crossentropy" else rng.normal(size=(5, 6))
+    )
     at = rng.normal(size=(5, 6))
     _, slope = made.smoothed(at, targets, 1e-3)
     for entry in np.ndindex(5, 6):
@@ -278,8 +280,18 @@ ROWS = np.arange(6.0).reshape(3, 2) + 1
         ([[1.0, 2.0], [1.0]], [("a", "b")] * 2, {}, "ragged"),
         (ROWS, [("a", "b"), ("a", "b"), "c"], {}, "row 2: primitive 'c' is never composed"),
         (ROWS, ["a", "b", "c"], {}, "row 0: primitive 'a' is never composed"),
-        (np.array([[1.0, 1.0], [0.0, 0.0]]), [("a", "b")] * 2, {}, "row 1: a representation of all zeros has no direction"),
-        (ROWS, [("a", "b")] * 3, {"distance": "crossentropy"}, r"needs messages of shape \[items, positions, symbols\]"),
+        (
+            np.array([[1.0, 1.0], [0.0, 0.0]]),
+            [("a", "b")] * 2,
+            {},
+            "row 1: a representation of all zeros has no direction",
+        ),
+        (
+            ROWS,
+            [("a", "b")] * 3,
+            {"distance": "crossentropy"},
+            r"needs messages of shape \[items, positions, symbols\]",
+        ),
         (np.full((2, 1, 2), 0.4), [("a", "b")] * 2, {"distance": "crossentropy"}, "row 0: every position must hold"),
         (ROWS, [("a", "b")] * 3, {"compose": "position"}, r"needs messages of shape \[items, positions, symbols\]"),
     ],

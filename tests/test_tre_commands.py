@@ -9,14 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from oracles_tre import noisy_sums
 
+from oracles_tre import noisy_sums
 from pomona.cli import main
 from pomona.errors import FormatError, MeasureError
 from pomona.reconstruction.readers import Vectors, match_rows, read_derivations, read_representations
 
 
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+def run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object
+) -> tuple[int, str, str]:
     monkeypatch.setattr(sys, "argv", ["pomona", *map(str, arguments)])
     status = 0
     try:
@@ -142,11 +144,20 @@ def test_readers_agree(tmp_path: Path) -> None:
     lines = [f"{name} {' '.join(map(repr, map(float, row)))}" for name, row in zip(names, rows, strict=True)]
     (tmp_path / "a.vec").write_text("3 4\n" + "\n".join(lines) + "\n")
     (tmp_path / "b.txt").write_text("\n".join(lines))
-    for path, key in (("a.npy", None), ("a.npz", "layer"), ("lists.parquet", None), ("columns.parquet", None), ("a.vec", None), ("b.txt", None)):
+    for path, key in (
+        ("a.npy", None),
+        ("a.npz", "layer"),
+        ("lists.parquet", None),
+        ("columns.parquet", None),
+        ("a.vec", None),
+        ("b.txt", None),
+    ):
         np.testing.assert_allclose(read_representations(tmp_path / path, key).values, rows)
     assert read_representations(tmp_path / "a.vec").names == tuple(names)
     assert read_representations(tmp_path / "lists.parquet").names == tuple(names)
-    (tmp_path / "d.jsonl").write_text('{"item": "gravy_train", "derivation": ["gravy", "train"]}\n{"item": "gravy", "derivation": "gravy"}\n')
+    (tmp_path / "d.jsonl").write_text(
+        '{"item": "gravy_train", "derivation": ["gravy", "train"]}\n{"item": "gravy", "derivation": "gravy"}\n'
+    )
     derivations, items = read_derivations(tmp_path / "d.jsonl")
     assert [derivations.tree(0), derivations.tree(1)] == [("gravy", "train"), "gravy"]
     np.testing.assert_allclose(match_rows(read_representations(tmp_path / "a.vec"), items), rows[[2, 0]])
@@ -188,8 +199,10 @@ def test_the_additive_path_imports_no_torch() -> None:
     code = (
         "import sys, numpy as np; from pomona.reconstruction import tre; "
         "f = tre(np.eye(3) + 1, [('a', 'b'), ('b', 'c'), ('a', 'c')], restarts=2); f.shuffle_test(3); "
-        "tre(np.eye(3)[:, None] + 1, [('a', 'b'), ('b', 'c'), ('a', 'c')], compose='position', distance='l1', restarts=1); "
+        "tre(np.eye(3)[:, None] + 1, [('a', 'b'), ('b', 'c'), ('a', 'c')], 'position', 'l1', restarts=1); "
         "sys.exit('torch' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], env={"PYTHONPATH": "src", "PATH": ""}, check=False)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], env={"PYTHONPATH": "src", "PATH": ""}, check=False
+    )
     assert done.returncode == 0

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles_tre import data_folder, definition_2, information_gap, leaves
 from scipy import stats
 from scipy.spatial.distance import pdist
 
+from oracles_tre import data_folder, definition_2, information_gap, leaves
 from pomona.errors import MeasureError, SpecError
 from pomona.measures.disentanglement import bosdis, posdis
 from pomona.measures.edit_distance import tree_edit_distance, tree_edit_distances
@@ -17,7 +17,9 @@ from pomona.measures.information import binned_entropy, conditional_entropies, c
 from pomona.measures.topographic import pairwise, rsa, topographic_similarity
 
 binary = st.recursive(st.sampled_from("abc"), lambda part: st.tuples(part, part), max_leaves=7)
-wide = st.recursive(st.sampled_from("abc"), lambda part: st.lists(part, min_size=2, max_size=3).map(tuple), max_leaves=7)
+wide = st.recursive(
+    st.sampled_from("abc"), lambda part: st.lists(part, min_size=2, max_size=3).map(tuple), max_leaves=7
+)
 
 
 @given(binary, binary)
@@ -61,7 +63,9 @@ def test_topographic_similarity_equals_scipy(method: str) -> None:
     assert found.pairs == 300
 
 
-@pytest.mark.parametrize(("name", "scipy_name"), [("euclidean", "euclidean"), ("l1", "cityblock"), ("cosine", "cosine")])
+@pytest.mark.parametrize(
+    ("name", "scipy_name"), [("euclidean", "euclidean"), ("l1", "cityblock"), ("cosine", "cosine")]
+)
 def test_vector_distances_equal_scipy(name: str, scipy_name: str) -> None:
     rows = np.random.default_rng(1).normal(size=(12, 4))
     np.testing.assert_allclose(pairwise(rows, name), pdist(rows, scipy_name), atol=1e-12)
@@ -171,7 +175,9 @@ def test_conditional_entropies() -> None:
 
 def test_the_papers_binning_reads_saturation_as_compression() -> None:
     """Spread-out values beyond 0.5 all fall into the end bins; proper bins see them."""
-    saturated = np.random.default_rng(4).uniform(0.5, 1.0, size=(5000, 1)) * np.random.default_rng(5).choice([-1, 1], (5000, 1))
+    saturated = np.random.default_rng(4).uniform(0.5, 1.0, size=(5000, 1)) * np.random.default_rng(5).choice(
+        [-1, 1], (5000, 1)
+    )
     assert binned_entropy(saturated) == pytest.approx(np.log(2), abs=0.01)
     assert binned_entropy(saturated, binning="range") > 2.5
     flat = np.random.default_rng(6).uniform(-0.5, 0.5, size=(200_000, 1))
@@ -188,7 +194,9 @@ def test_mutual_information_of_known_distributions() -> None:
     y = 0.8 * x + 0.6 * rng.normal(size=(3000, 1))
     assert mutual_information(x, y) == pytest.approx(-0.5 * np.log(1 - 0.64), abs=0.05)
     labels = rng.integers(0, 4, 2000)
-    assert mutual_information(rng.normal(size=(2000, 2)) + 50 * labels[:, None], labels) == pytest.approx(np.log(4), abs=0.01)
+    assert mutual_information(rng.normal(size=(2000, 2)) + 50 * labels[:, None], labels) == pytest.approx(
+        np.log(4), abs=0.01
+    )
     assert mutual_information(rng.normal(size=(2000, 2)), labels) == pytest.approx(0.0, abs=0.05)
 
 
@@ -197,7 +205,10 @@ def test_mutual_information_of_known_distributions() -> None:
     [
         (lambda: topographic_similarity([[1], [2]], ["a", "b"]), "2 items have too few pairs"),
         (lambda: topographic_similarity([[1], [2], [3]], ["a", "b"]), "3 meanings but 2 messages"),
-        (lambda: topographic_similarity([[1, 2], [1], [2, 3]], ["a", "b", "c"]), "row 1: Hamming distance needs equal lengths"),
+        (
+            lambda: topographic_similarity([[1, 2], [1], [2, 3]], ["a", "b", "c"]),
+            "row 1: Hamming distance needs equal lengths",
+        ),
         (lambda: rsa(np.array([[1.0], [np.nan], [2.0]]), np.eye(3)), "row 1: the vector holds NaN"),
         (lambda: rsa(np.array([[1.0], [0.0], [2.0]]), np.eye(3)), "row 1: a vector of all zeros"),
         (lambda: topographic_similarity(np.ones(4), ["a"] * 3, "condensed"), "4 fits no number of items"),
@@ -215,5 +226,5 @@ def test_errors_say_what_and_where(call, words: str) -> None:  # type: ignore[no
 
 
 def test_unknown_distances_are_named() -> None:
-    with pytest.raises(SpecError, match="no distance is called 'haming'. Did you mean 'hamming'"):
+    with pytest.raises(SpecError, match=r"no distance is called 'haming'\. Did you mean 'hamming'"):
         topographic_similarity([[1], [2], [3]], ["a", "b", "c"], "haming")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles_tre import leaves, recursive_prediction
 
+from oracles_tre import leaves, recursive_prediction
 from pomona.errors import MeasureError
 from pomona.reconstruction import Derivations
 from pomona.reconstruction.compositions import Add, compose

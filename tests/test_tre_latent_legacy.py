@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from oracles_tre import andreas_item_by_item, noisy_sums, perfect_language
 
+from oracles_tre import andreas_item_by_item, noisy_sums, perfect_language
 from pomona.errors import MeasureError, SpecError
 from pomona.reconstruction import Derivations, ReconstructionWarning, tre
 from pomona.reconstruction.compositions import Linear, compose

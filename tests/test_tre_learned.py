@@ -1,11 +1,11 @@
-"""Learned compositions: gradients against differences and torch, the paper's languages, planted ones, fresh parameters."""
+"""Learned compositions: gradients against differences and torch, the paper's languages, planted ones."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from oracles_tre import perfect_language, read_language, recursive_prediction
 
+from oracles_tre import perfect_language, read_language, recursive_prediction
 from pomona.errors import MeasureError
 from pomona.reconstruction import Derivations, tre
 from pomona.reconstruction.compositions import COMPOSITIONS, Position, compose, gradients
@@ -40,7 +40,9 @@ def test_gradients_equal_finite_differences(name: str) -> None:
             for sign in (1, -1):
                 moved = (lexicon if key == "lexicon" else parameters[key]).copy()
                 moved.flat[entry] += sign * 1e-6
-                change += sign * (objective(moved, parameters) if key == "lexicon" else objective(lexicon, parameters | {key: moved}))
+                change += sign * (
+                    objective(moved, parameters) if key == "lexicon" else objective(lexicon, parameters | {key: moved})
+                )
             assert slope.flat[entry] == pytest.approx(change / 2e-6, abs=1e-6), (key, entry)
 
 
@@ -92,7 +94,9 @@ def test_the_perfect_language_scores_zero() -> None:
 
 @pytest.mark.parametrize("distance", ["l1", "sql2"])
 def test_planted_position_languages_score_zero(distance: str) -> None:
-    trees = [((f"p{a}", f"c{b}"), (f"p{c}", f"c{d}")) for a in range(3) for b in range(2) for c in range(3) for d in range(2)]
+    trees = [
+        ((f"p{a}", f"c{b}"), (f"p{c}", f"c{d}")) for a in range(3) for b in range(2) for c in range(3) for d in range(2)
+    ]
     for seed in (0, 1):
         rows = planted("position", trees, (3, 5), seed)
         assert tre(rows, trees, compose="position", distance=distance, seed=4).score < 1e-6

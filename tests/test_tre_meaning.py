@@ -1,12 +1,12 @@
-"""What a number means: shuffles, normalisation, held-out combinations, intervals, layers, comparisons, the paper's laws."""
+"""What a number means: shuffles, normalisation, held-out combinations, intervals, layers, the paper's laws."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from oracles_tre import noisy_sums, read_language
 from scipy import stats
 
+from oracles_tre import noisy_sums, read_language
 from pomona.errors import MeasureError, SpecError
 from pomona.measures.edit_distance import check_proposition_1
 from pomona.reconstruction import (
@@ -52,7 +52,9 @@ def test_the_fast_null_equals_refitting() -> None:
 def test_p_values_are_uniform_under_the_null() -> None:
     trees, _ = grid(noise=1.0)
     values = [
-        tre(np.random.default_rng(seed).normal(size=(30, 3)), trees, distance="cosine").shuffle_test(19, seed=seed).p_value
+        tre(np.random.default_rng(seed).normal(size=(30, 3)), trees, distance="cosine")
+        .shuffle_test(19, seed=seed)
+        .p_value
         for seed in range(40)
     ]
     assert stats.kstest(np.array(values) - 0.025, "uniform").pvalue > 0.001
@@ -176,7 +178,9 @@ def test_intervals_cover_the_score_and_resample_by_derivation() -> None:
         interval = bootstrap(fit, samples=200, refit=refit)
         assert interval.low < fit.score < interval.high
         assert interval.refitted is refit
-    wide = bootstrap(tre(np.repeat(rows, 20, axis=0), [t for t in trees for _ in range(20)], distance="sql2"), 100, refit=False)
+    wide = bootstrap(
+        tre(np.repeat(rows, 20, axis=0), [t for t in trees for _ in range(20)], distance="sql2"), 100, refit=False
+    )
     plain = bootstrap(fit, samples=100, refit=False)
     assert wide.high - wide.low > 0.7 * (plain.high - plain.low)  # copies of a derivation are not new evidence
     with pytest.raises(SpecError, match="level is a probability"):

@@ -76,7 +76,9 @@ def measure(
             if isinstance(right, list) and any(isinstance(value, list) for value in right):
                 raise MeasureError("labels must be one name or number for each item, not lists.")
             found = {"value": mutual_information(left, labels, neighbours)}
-    fields = dataclasses.asdict(found) if dataclasses.is_dataclass(found) and not isinstance(found, type) else dict(found)
+    fields = (
+        dataclasses.asdict(found) if dataclasses.is_dataclass(found) and not isinstance(found, type) else dict(found)
+    )
     if json_:
         terminal.emit_json({"measure": name, **{key: _plain_json(value) for key, value in fields.items()}})
         return

@@ -15,17 +15,20 @@ if TYPE_CHECKING:
 
 def tre(
     representations: Annotated[
-        Path, typer.Argument(metavar="REPS", help="Representations: .npy, .npz, .parquet or word2vec text (.vec, .txt).")
+        Path,
+        typer.Argument(metavar="REPS", help="Representations: .npy, .npz, .parquet or word2vec text (.vec, .txt)."),
     ],
     derivations: Annotated[
         Path, typer.Argument(metavar="DERIVATIONS", help="JSON lines: nested lists, or objects of attributes.")
     ],
-    compose: Annotated[
-        str, typer.Option(help="add, weighted, position, diagonal, linear, bilinear or mlp.")
-    ] = "add",
+    compose: Annotated[str, typer.Option(help="add, weighted, position, diagonal, linear, bilinear or mlp.")] = "add",
     distance: Annotated[str, typer.Option(help="cosine, l1, l2, sql2 or crossentropy.")] = "cosine",
-    shuffle: Annotated[int, typer.Option(min=0, help="Shuffles for the null distribution and p-value; 0 for none.")] = 0,
-    heldout: Annotated[int, typer.Option(min=0, help="Folds for held-out TRE over unseen combinations; 0 for none.")] = 0,
+    shuffle: Annotated[
+        int, typer.Option(min=0, help="Shuffles for the null distribution and p-value; 0 for none.")
+    ] = 0,
+    heldout: Annotated[
+        int, typer.Option(min=0, help="Folds for held-out TRE over unseen combinations; 0 for none.")
+    ] = 0,
     bootstrap: Annotated[int, typer.Option(min=0, help="Resamples for a 95 % interval; 0 for none.")] = 0,
     restarts: Annotated[int | None, typer.Option(min=1, help="How many starts; by default chosen by problem.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0,
@@ -33,9 +36,13 @@ def tre(
     uncomposed: Annotated[bool, typer.Option(help="Accept primitives that only ever stand alone.")] = False,
     key: Annotated[str | None, typer.Option(help="Which array of an .npz or column of a Parquet file.")] = None,
     show: Annotated[int, typer.Option(min=0, help="How many best and worst reconstructed items to show.")] = 5,
-    max_gap: Annotated[float | None, typer.Option(help="Fail (exit 1) if the gap to the lower bound is larger.")] = None,
+    max_gap: Annotated[
+        float | None, typer.Option(help="Fail (exit 1) if the gap to the lower bound is larger.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write everything as JSON here.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the scores against the shuffled null here (.png, .svg).")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the scores against the shuffled null here (.png, .svg).")
+    ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Tree Reconstruction Error: how well can a compositional model imitate these representations?
@@ -79,7 +86,9 @@ def tre(
         raise typer.Exit(terminal.CHECK_FAILED)
 
 
-def _report(fit: TreFit, test: Any, unseen: Any, interval: Any, items: tuple[str, ...] | None, show: int) -> dict[str, Any]:
+def _report(
+    fit: TreFit, test: Any, unseen: Any, interval: Any, items: tuple[str, ...] | None, show: int
+) -> dict[str, Any]:
     import dataclasses
 
     import numpy as np
@@ -115,7 +124,8 @@ def _report(fit: TreFit, test: Any, unseen: Any, interval: Any, items: tuple[str
         }  # fmt: skip
     if interval is not None:
         report["interval"] = {"low": interval.low, "high": interval.high, "level": interval.level}
-    return _without_nan(report)
+    made: dict[str, Any] = _without_nan(report)
+    return made
 
 
 def _without_nan(value: Any) -> Any:
@@ -140,9 +150,16 @@ def _print(report: dict[str, Any]) -> None:
     if "shuffle" in report:
         null = report["shuffle"]
         rows.append((f"{null['shuffles']} shuffles", f"mean {_number(null['mean'])}, p = {_number(null['p_value'])}"))
-        rows.append(("normalised (1 - TRE / shuffled)", _number(null["normalized"]) + (f": {null['reason']}" if null["reason"] else "")))
+        rows.append(
+            (
+                "normalised (1 - TRE / shuffled)",
+                _number(null["normalized"]) + (f": {null['reason']}" if null["reason"] else ""),
+            )
+        )
     if "heldout" in report:
-        rows.append(("held-out TRE", f"{_number(report['heldout']['score'])} (gap {_number(report['heldout']['gap'])})"))
+        rows.append(
+            ("held-out TRE", f"{_number(report['heldout']['score'])} (gap {_number(report['heldout']['gap'])})")
+        )
     if "interval" in report:
         rows.append(("95 % interval", f"{_number(report['interval']['low'])} to {_number(report['interval']['high'])}"))
     terminal.out.print(terminal.table(f"{report['compose']} + {report['distance']}", ("", ""), rows, left=2))

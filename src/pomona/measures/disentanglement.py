@@ -44,7 +44,9 @@ def bosdis(attributes: Any, messages: Any, drop: Hashable | None = 0) -> Disenta
     """
     rows = _sequences(messages)
     symbols = sorted({symbol for row in rows for symbol in row if drop is None or symbol != drop}, key=repr)
-    counts = np.array([[row.count(symbol) for symbol in symbols] for row in rows], np.int64).reshape(len(rows), len(symbols))
+    counts = np.array([[row.count(symbol) for symbol in symbols] for row in rows], np.int64).reshape(
+        len(rows), len(symbols)
+    )
     meanings, _ = _tables(attributes, counts)
     return _gaps(meanings, counts, "symbol count")
 
@@ -57,14 +59,18 @@ def _gaps(meanings: Any, units: Any, name: str) -> Disentanglement:
         gaps.append((shared[0] - shared[1]) / entropy if entropy > 0 else float("nan"))
     varying = [gap for gap in gaps if gap == gap]
     if not varying:
-        return Disentanglement(float("nan"), tuple(gaps), f"no {name} ever varies, so no message informs about anything")
+        return Disentanglement(
+            float("nan"), tuple(gaps), f"no {name} ever varies, so no message informs about anything"
+        )
     return Disentanglement(float(np.mean(varying)), tuple(gaps))
 
 
 def _tables(attributes: Any, messages: Any) -> tuple[Any, Any]:
     meanings, tokens = _codes(_sequences(attributes), "attributes"), _codes(_sequences(messages), "messages")
     if len(meanings) != len(tokens):
-        raise MeasureError(f"{len(meanings)} rows of attributes but {len(tokens)} messages: there must be one of each for every item.")
+        raise MeasureError(
+            f"{len(meanings)} rows of attributes but {len(tokens)} messages: there must be one of each for every item."
+        )
     if meanings.shape[1] < 2:
         raise MeasureError(f"disentanglement compares attributes; {meanings.shape[1]} given, at least 2 are needed.")
     return meanings, tokens

@@ -57,7 +57,9 @@ def tree_edit_distances(
 
 def _children(given: Derivations) -> tuple[Any, Any, Any]:
     """Every distinct subtree's parts, in compressed rows, and its number of leaves (Definition 1)."""
-    width = [np.zeros(len(given.names), np.int64)] + [np.full(len(step.parts), step.parts.shape[1]) for step in given.steps]
+    width = [np.zeros(len(given.names), np.int64)] + [
+        np.full(len(step.parts), step.parts.shape[1]) for step in given.steps
+    ]
     first = np.concatenate([[0], np.cumsum(np.concatenate(width))]).astype(np.int64)
     part = np.concatenate([np.zeros(0, np.int64)] + [step.parts.ravel() for step in given.steps]).astype(np.int64)
     size = np.ones(given.subtrees, np.int64)
@@ -116,7 +118,7 @@ def _distances(
                 if wide_a == 0 and wide_b == 0:
                     table[p, q] = 0 if a == b else 1
                     continue
-                best = np.int64(1) << 60
+                best = 1 << 60
                 if wide_a == wide_b:
                     total = 0
                     for k in range(wide_a):
@@ -165,7 +167,9 @@ def check_proposition_1(fitted: TreFit, *, rescale: bool = False, draws: int = 5
     """
     name = fitted.distance.name
     if name == "crossentropy":
-        raise MeasureError("Proposition 1 compares representations with each other; cross-entropy compares them with logits.")
+        raise MeasureError(
+            "Proposition 1 compares representations with each other; cross-entropy compares them with logits."
+        )
     rows = np.asarray(fitted.representations, np.float64).reshape(len(fitted.representations), -1)
     vectors = fitted.vectors
     a, b = np.triu_indices(len(vectors), 1)

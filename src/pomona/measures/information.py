@@ -3,8 +3,8 @@
 The TRE paper's section 4 plots a "mutual information I(theta; X)" that is a mean of per-dimension histogram entropies.
 `binned_entropy` gives it, with the released code's binning as the named setting "andreas2019": 30 bins of width 1/30
 centred on 0, so every |value| above 0.5 falls into the two end bins (saturation reads as compression) and truncation
-makes the central bin twice as wide. `mutual_information` stands beside it: a nearest-neighbour estimate of I itself, for
-labels (Ross 2014) or between two continuous variables (Kraskov et al. 2004). All in nats.
+makes the central bin twice as wide. `mutual_information` stands beside it: a nearest-neighbour estimate of I itself,
+for labels (Ross 2014) or between two continuous variables (Kraskov et al. 2004). All in nats.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ def conditional_entropies(attributes: Any, messages: Any) -> ConditionalEntropy:
     table = _columns(attributes)
     message = _ids([_frozen(value) for value in messages])
     if len(message) != len(table):
-        raise MeasureError(f"{len(table)} rows of attributes but {len(message)} messages: there must be one of each for every item.")
+        raise MeasureError(
+            f"{len(table)} rows of attributes but {len(message)} messages: there must be one of each for every item."
+        )
     whole = np.unique(table, axis=0, return_inverse=True)[1].ravel()
     h_message = _entropy(message)
     joint = [_entropy(_pair(table[:, k], message)) for k in range(table.shape[1])]
@@ -66,7 +68,9 @@ def context_independence(attributes: Any, messages: Any) -> ContextIndependence:
     table = [tuple(row) for row in (attributes.tolist() if isinstance(attributes, np.ndarray) else attributes)]
     rows = [set(row) for row in (messages.tolist() if isinstance(messages, np.ndarray) else messages)]
     if not table or len(table) != len(rows):
-        raise MeasureError(f"{len(table)} rows of attributes but {len(rows)} messages: there must be one of each for every item.")
+        raise MeasureError(
+            f"{len(table)} rows of attributes but {len(rows)} messages: there must be one of each for every item."
+        )
     together: dict[Any, dict[Any, int]] = {}
     concept_count: dict[Any, int] = {}
     symbol_count: dict[Any, int] = {}
@@ -93,7 +97,7 @@ def binned_entropy(
 ) -> float:
     """The mean over dimensions of the entropy of a histogram: what the TRE paper's figure 3 calls mutual information.
 
-    `binning` is "andreas2019", the released code's (see above), or "range": equal bins between each dimension's extremes.
+    `binning` is "andreas2019", the released code's (see above), or "range": equal bins from least to largest value.
     """
     values = _matrix(representations)
     if binning == "andreas2019":
@@ -116,8 +120,8 @@ def mutual_information(representations: npt.ArrayLike, other: Any, neighbours: i
     """A nearest-neighbour estimate of I(theta; y) in nats, over all dimensions jointly.
 
     `other` is a sequence of labels (Ross 2014) or an array of floats, [items] or [items, numbers] (Kraskov 2004,
-    estimator 1). Ties are taken as they are: jitter rounded data yourself, with a generator of your own. The estimate is
-    biased down for strong dependence and few items, and may fall below 0 for independent data; it is not clipped.
+    estimator 1). Ties are taken as they are: jitter rounded data yourself, with a generator of your own. The estimate
+    is biased down for strong dependence and few items, and may fall below 0 for independent data; it is not clipped.
     """
     from scipy.spatial import cKDTree
     from scipy.special import digamma
@@ -140,7 +144,9 @@ def mutual_information(representations: npt.ArrayLike, other: Any, neighbours: i
     lonely = counts[label] <= neighbours
     if lonely.any():
         row = int(np.argmax(lonely))
-        raise MeasureError(f"row {row}: its label occurs {counts[label[row]]} times; {neighbours} neighbours need more.")
+        raise MeasureError(
+            f"row {row}: its label occurs {counts[label[row]]} times; {neighbours} neighbours need more."
+        )
     radius = np.empty(items)
     for one in range(len(counts)):
         rows = np.flatnonzero(label == one)
@@ -148,7 +154,9 @@ def mutual_information(representations: npt.ArrayLike, other: Any, neighbours: i
         radius[rows] = within.query(values[rows], k=neighbours + 1, p=np.inf)[0][:, -1]
     everywhere = cKDTree(values)
     around = everywhere.query_ball_point(values, np.nextafter(radius, 0), p=np.inf, return_length=True)
-    return float(digamma(items) + digamma(neighbours) - digamma(counts[label]).mean() - digamma(np.maximum(around, 1)).mean())
+    return float(
+        digamma(items) + digamma(neighbours) - digamma(counts[label]).mean() - digamma(np.maximum(around, 1)).mean()
+    )
 
 
 def _near(tree: Any, points: Any, radius: Any) -> float:

@@ -62,7 +62,9 @@ def topographic_similarity(
     items = first.items or second.items or 0
     for space in (first, second):
         if space.items not in (None, items):
-            raise MeasureError(f"{first.items} meanings but {second.items} messages: there must be one of each for every item.")
+            raise MeasureError(
+                f"{first.items} meanings but {second.items} messages: there must be one of each for every item."
+            )
     if items < 3:
         raise MeasureError(f"{items} items have too few pairs to correlate; at least 3 are needed.")
     if method not in CORRELATIONS:
@@ -82,7 +84,10 @@ def topographic_similarity(
     if reason is not None:
         return Similarity(value, items, draws, False, reason=reason)
     # The drawn pairs are independent, so batches of them are too: their spread gives the error of the whole.
-    parts = [_correlated(x, y, correlate)[0] for x, y in zip(np.array_split(a, BATCHES), np.array_split(b, BATCHES), strict=True)]
+    parts = [
+        _correlated(x, y, correlate)[0]
+        for x, y in zip(np.array_split(a, BATCHES), np.array_split(b, BATCHES), strict=True)
+    ]
     half = 2.093 * float(np.nanstd(parts, ddof=1)) / np.sqrt(BATCHES)  # Student's t, 19 degrees of freedom, 95 %
     return Similarity(value, items, draws, False, max(value - half, -1.0), min(value + half, 1.0))
 
@@ -125,7 +130,9 @@ def _space(values: Any, distance: str | Callable[..., float]) -> _Space:
         codes, length = _symbols(values)
         if distance == "hamming" and (length != length[0]).any():
             row = int(np.argmax(length != length[0]))
-            raise MeasureError(f"row {row}: Hamming distance needs equal lengths, {length[row]} here and {length[0]} in row 0.")
+            raise MeasureError(
+                f"row {row}: Hamming distance needs equal lengths, {length[row]} here and {length[0]} in row 0."
+            )
         kernel = _hamming if distance == "hamming" else _edit
         return _Space(len(codes), lambda left, right: kernel(codes, length, left, right))
     return _vectors(values, distance)
@@ -142,7 +149,9 @@ def _vectors(values: Any, distance: str) -> _Space:
     if distance == "cosine":
         size = np.linalg.norm(array, axis=1)
         if not size.all():
-            raise MeasureError(f"row {int(np.argmin(size))}: a vector of all zeros has no direction for distance 'cosine'.")
+            raise MeasureError(
+                f"row {int(np.argmin(size))}: a vector of all zeros has no direction for distance 'cosine'."
+            )
         array = array / size[:, None]
     kinds = {"cosine": 0, "euclidean": 1, "l1": 2}
     return _Space(len(array), lambda left, right: _vector_distance(array, left, right, kinds[distance]))
@@ -150,7 +159,7 @@ def _vectors(values: Any, distance: str) -> _Space:
 
 def _condensed(values: FloatArray) -> _Space:
     """A precomputed vector over all pairs, in the order of `numpy.triu_indices`."""
-    items = int(round((1 + np.sqrt(1 + 8 * values.size)) / 2))
+    items = round((1 + float(np.sqrt(1 + 8 * values.size))) / 2)
     if values.ndim != 1 or items * (items - 1) // 2 != values.size:
         raise MeasureError(f"a condensed distance vector has n(n-1)/2 entries; {values.size} fits no number of items.")
 
@@ -214,14 +223,30 @@ def kendall(a: Floats, b: Floats) -> float:
     return float(kendalltau(a, b).statistic)
 
 
-CORRELATIONS: dict[str, Callable[[Floats, Floats], float]] = {"spearman": spearman, "pearson": pearson, "kendall": kendall}
+CORRELATIONS: dict[str, Callable[[Floats, Floats], float]] = {
+    "spearman": spearman,
+    "pearson": pearson,
+    "kendall": kendall,
+}
 
 
 def _ranks(values: Floats) -> FloatArray:
-    """Mid-ranks. Distances of symbols take few values, so counting them beats sorting positions."""
-    distinct, which, count = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(count)
-    return np.asarray((last - (count - 1) / 2.0)[which.ravel()])
+    """Mid-ranks: tied values share the mean of the ranks that they take up."""
+    return _mid_ranks(values, np.argsort(values))
+
+
+@compiled
+def _mid_ranks(values: Floats, order: Ints) -> FloatArray:
+    ranks = np.empty(len(values))
+    first = 0
+    while first < len(order):
+        last = first
+        while last + 1 < len(order) and values[order[last + 1]] == values[order[first]]:
+            last += 1
+        for place in range(first, last + 1):
+            ranks[order[place]] = (first + last) / 2.0
+        first = last + 1
+    return ranks
 
 
 @compiled
@@ -284,5 +309,3 @@ def pairwise(values: Any, distance: str | Callable[..., float]) -> FloatArray:
     assert space.items is not None
     left, right = np.triu_indices(space.items, 1)
     return space.between(left, right)
-
-

@@ -81,9 +81,7 @@ def _norm(design: Design, targets: Floats, tolerance: float, limit: int) -> Line
     width = 1e-10 * max(float(np.sqrt(np.einsum("nd,nd->", targets, targets, dtype=np.float64) / len(design))), 1e-300)
 
     def evaluate(at: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        total, grad = _norm_pass(
-            design.first, design.column, design.weight, at, targets, width, per_item, curvature
-        )
+        total, grad = _norm_pass(design.first, design.column, design.weight, at, targets, width, per_item, curvature)
         return total, grad, curvature
 
     lexicon, slope, iterations = _descend(design, evaluate, lexicon, tolerance, limit)
@@ -137,12 +135,12 @@ def _absolute(design: Design, targets: Floats, distance: Distance) -> LinearFit:
 def _smooth(
     design: Design, targets: Floats, distance: Distance, start: FloatArray | None, tolerance: float
 ) -> LinearFit:
-    targets = np.asarray(targets, np.float64)
-    lexicon = design.solve(design.transposed_times(targets)) if start is None else start
-    lexicon, slope, iterations = _quasi_newton(design, targets, distance, lexicon, 0.0, tolerance, 2000)
+    wanted: FloatArray = np.asarray(targets, np.float64)
+    lexicon = design.solve(design.transposed_times(wanted)) if start is None else start
+    lexicon, slope, iterations = _quasi_newton(design, wanted, distance, lexicon, 0.0, tolerance, 2000)
     predictions = design.times(lexicon)
-    bound = _entropy_bound(design, targets, predictions, distance) if isinstance(distance, CrossEntropy) else None
-    return LinearFit(lexicon, distance.per_item(predictions, targets), bound, slope, iterations)
+    bound = _entropy_bound(design, wanted, predictions, distance) if isinstance(distance, CrossEntropy) else None
+    return LinearFit(lexicon, distance.per_item(predictions, wanted), bound, slope, iterations)
 
 
 def _entropy_bound(design: Design, targets: FloatArray, logits: FloatArray, distance: CrossEntropy) -> float | None:
@@ -212,7 +210,9 @@ def _descend(
     return lexicon, float(np.abs(grad).max()) / items, done
 
 
-def _two_loop(grad: FloatArray, pairs: list[tuple[FloatArray, FloatArray, float]], metric: Callable[..., FloatArray]) -> FloatArray:
+def _two_loop(
+    grad: FloatArray, pairs: list[tuple[FloatArray, FloatArray, float]], metric: Callable[..., FloatArray]
+) -> FloatArray:
     """The L-BFGS recursion: apply the inverse Hessian that the last moves and gradient changes imply."""
     rest = grad.copy()
     weights = []
@@ -273,7 +273,7 @@ def _cosine_pass(
 ) -> tuple[float, FloatArray]:
     """Sum of 1 - cosine, its gradient -C'[(y - c u) / |p|], and the curvature c / |p|^2 of each row."""
     width = lexicon.shape[1]
-    grad = np.zeros_like(lexicon)
+    grad = np.zeros(lexicon.shape)
     guess = np.empty(width)
     unit = np.empty(width)
     total = 0.0
@@ -314,7 +314,7 @@ def _norm_pass(
 ) -> tuple[float, FloatArray]:
     """Sum of |p - y|, its gradient C' r / |r|, and the curvature 1 / |r| of each row."""
     width = lexicon.shape[1]
-    grad = np.zeros_like(lexicon)
+    grad = np.zeros(lexicon.shape)
     guess = np.empty(width)
     total = 0.0
     for row in range(len(first) - 1):

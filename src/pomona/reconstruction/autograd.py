@@ -37,7 +37,11 @@ class TorchComposition:
                 if hasattr(module, "reset_parameters"):
                     module.reset_parameters()  # type: ignore[operator]
         made = {key: value.detach().numpy().copy() for key, value in self.call.named_parameters()}
-        owned = sum(sum(1 for _ in m.parameters(recurse=False)) for m in self.call.modules() if not hasattr(m, "reset_parameters"))
+        owned = sum(
+            sum(1 for _ in m.parameters(recurse=False))
+            for m in self.call.modules()
+            if not hasattr(m, "reset_parameters")
+        )
         if owned:
             for key in made:
                 made[key] = made[key] + 0.1 * rng.normal(size=made[key].shape)
@@ -50,7 +54,9 @@ class TorchComposition:
             whole = self.call(*parts)
         if not isinstance(whole, torch.Tensor) or whole.shape != parts[0].shape:
             got = tuple(whole.shape) if isinstance(whole, torch.Tensor) else type(whole).__name__
-            raise MeasureError(f"the composition {self.name!r} must return a tensor of shape {tuple(parts[0].shape)}, got {got}.")
+            raise MeasureError(
+                f"the composition {self.name!r} must return a tensor of shape {tuple(parts[0].shape)}, got {got}."
+            )
         return whole
 
     def forward(self, parameters: Parameters, parts: Sequence[FloatArray], leaf: Sequence[bool] = ()) -> FloatArray:
@@ -73,7 +79,10 @@ class TorchComposition:
         if not whole.requires_grad:
             return [np.zeros_like(part) for part in parts]
         found = torch.autograd.grad(
-            whole, [*inputs, *(tensors[key] for key in keys)], torch.from_numpy(np.ascontiguousarray(grad)), allow_unused=True
+            whole,
+            [*inputs, *(tensors[key] for key in keys)],
+            torch.from_numpy(np.ascontiguousarray(grad)),
+            allow_unused=True,
         )
         for key, slope in zip(keys, found[len(inputs) :], strict=True):
             if slope is not None:

@@ -41,12 +41,15 @@ class Comparison:
 
 
 def compare(first: TreFit, second: TreFit, samples: int = 2000, seed: int = 0, level: float = 0.95) -> Comparison:
-    """A paired comparison: items are matched by row, and resampled by derivation since equal derivations move together."""
+    """A paired comparison: items are matched by row, and resampled by derivation, since equal ones move together."""
     if len(first.per_item) != len(second.per_item):
-        raise MeasureError(f"a paired comparison needs the same items; got {len(first.per_item)} and {len(second.per_item)} rows.")
+        raise MeasureError(
+            f"a paired comparison needs the same items; got {len(first.per_item)} and {len(second.per_item)} rows."
+        )
     if first.distance.name != second.distance.name:
         raise MeasureError(
-            f"the fits use different distances ({first.distance.name} and {second.distance.name}), so their difference has no scale."
+            f"the fits use different distances ({first.distance.name} and {second.distance.name}), "
+            f"so their difference has no scale."
         )
     for row in range(len(first.per_item)):
         if row < 1000 and first.derivations.tree(row) != second.derivations.tree(row):
@@ -64,7 +67,9 @@ def compare(first: TreFit, second: TreFit, samples: int = 2000, seed: int = 0, l
         flipped[sample] = (sums * rng.choice([-1.0, 1.0], size=len(sums))).sum() / sizes.sum()
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     extreme = int((np.abs(flipped) >= abs(observed) - 1e-12).sum())
-    return Comparison(observed, float(low), float(high), level, (1 + extreme) / (1 + samples), float((change < 0).mean()))
+    return Comparison(
+        observed, float(low), float(high), level, (1 + extreme) / (1 + samples), float((change < 0).mean())
+    )
 
 
 @dataclass(frozen=True)
@@ -84,20 +89,24 @@ def partial_correlation(
 ) -> PartialCorrelation:
     """Correlate, say, per-item TRE with human judgements given word frequency (spec 1.8 shows why that matters).
 
-    Spearman correlates ranks; covariates are ranked too and regressed out of both sides. The p-value is Student's t with
-    items - 2 - covariates degrees of freedom.
+    Spearman correlates ranks; covariates are ranked too and regressed out of both sides. The p-value is Student's t
+    with items - 2 - covariates degrees of freedom.
     """
     from scipy.stats import rankdata, t
 
     if method not in ("spearman", "pearson"):
         raise SpecError(f"method is 'spearman' or 'pearson', got {method!r}.")
     left, right = np.asarray(x, np.float64).ravel(), np.asarray(y, np.float64).ravel()
-    extra = np.empty((len(left), 0)) if covariates is None else np.asarray(covariates, np.float64).reshape(len(left), -1)
+    extra = (
+        np.empty((len(left), 0)) if covariates is None else np.asarray(covariates, np.float64).reshape(len(left), -1)
+    )
     table = np.column_stack([left, right, extra]) if len(left) == len(right) else None
     if table is None:
         raise MeasureError(f"a correlation needs pairs; got {len(left)} and {len(right)} values.")
     if not np.isfinite(table).all():
-        raise MeasureError(f"row {int(np.argmax(~np.isfinite(table).all(axis=1)))}: the values to correlate hold NaN or infinity.")
+        raise MeasureError(
+            f"row {int(np.argmax(~np.isfinite(table).all(axis=1)))}: the values to correlate hold NaN or infinity."
+        )
     freedom = len(left) - 2 - extra.shape[1]
     if freedom < 1:
         raise MeasureError(f"{len(left)} items are too few for a correlation with {extra.shape[1]} covariates.")

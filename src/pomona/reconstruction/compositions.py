@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -222,7 +223,9 @@ class Bilinear:
     def initial(self, shape: tuple[int, ...], arity: int, rng: np.random.Generator) -> Parameters:
         size = int(np.prod(shape))
         if size > 256:
-            raise MeasureError(f"compose='bilinear' has size^3 numbers; items of {size} numbers are too wide (at most 256).")
+            raise MeasureError(
+                f"compose='bilinear' has size^3 numbers; items of {size} numbers are too wide (at most 256)."
+            )
         return {
             "maps": np.eye(size) + rng.normal(size=(arity, size, size)) * 0.3 / np.sqrt(size),
             "bias": np.zeros((arity, size)),
@@ -231,7 +234,7 @@ class Bilinear:
 
     def forward(self, parameters: Parameters, parts: Sequence[FloatArray], leaf: Sequence[bool] = ()) -> FloatArray:
         total: FloatArray = Linear().forward({key: parameters[key] for key in ("maps", "bias")}, parts)
-        for left, right in zip(parts[:-1], parts[1:], strict=True):
+        for left, right in pairwise(parts):
             total += _bilinear(parameters["tensor"], left, right)
         return total
 
@@ -246,7 +249,7 @@ class Bilinear:
         below = Linear().backward(parameters, parts, grad, into)
         tensor = parameters["tensor"]
         size = len(tensor)
-        for slot, (left, right) in enumerate(zip(parts[:-1], parts[1:], strict=True)):
+        for slot, (left, right) in enumerate(pairwise(parts)):
             against = (grad @ tensor.reshape(size, -1)).reshape(-1, size, size)  # [subtrees, left, right]
             below[slot] = below[slot] + np.einsum("gij,gj->gi", against, right)
             below[slot + 1] = below[slot + 1] + np.einsum("gij,gi->gj", against, left)

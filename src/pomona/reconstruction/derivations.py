@@ -69,7 +69,8 @@ class Derivations:
             return Derivations.from_attributes({position: given[:, position] for position in range(given.shape[1])})
         if isinstance(given, str | bytes) or not isinstance(given, Iterable):
             raise MeasureError(
-                f"derivations are nested tuples, attribute columns or a Forest, one for each row; got {type(given).__name__}."
+                f"derivations are nested tuples, attribute columns or a Forest, one for each row; "
+                f"got {type(given).__name__}."
             )
         return Derivations.from_trees(given)
 
@@ -87,7 +88,9 @@ class Derivations:
             start.append(len(primitive))
         if len(start) == 1:
             raise MeasureError("no derivations: TRE needs one for each row of the representations.")
-        return _canonical(np.array(primitive, np.int64), np.array(parent, np.int64), np.array(start, np.int64), list(index))
+        return _canonical(
+            np.array(primitive, np.int64), np.array(parent, np.int64), np.array(start, np.int64), list(index)
+        )
 
     @staticmethod
     def from_attributes(columns: Mapping[Any, Any]) -> Derivations:
@@ -257,8 +260,8 @@ class Derivations:
         if unseen.any():
             node = int(np.argmax(unseen))
             raise MeasureError(
-                f"row {int(self.row[node])}: primitive {self.names[self.primitive[node]]!r} was not in the data of the fit, "
-                f"so it has no vector. The fit knows {len(known)} primitives; drop the row or fit with it."
+                f"row {int(self.row[node])}: primitive {self.names[self.primitive[node]]!r} was not in the data of the "
+                f"fit, so it has no vector. The fit knows {len(known)} primitives; drop the row or fit with it."
             )
         return Derivations(np.where(leaf, table[self.primitive], -1), self.parent, self.start, tuple(names))
 
@@ -274,7 +277,9 @@ def _flatten(tree: Any, row: int, index: dict[Hashable, int]) -> tuple[list[int]
             node = node[0]
         if isinstance(node, tuple | list):
             if not node:
-                raise MeasureError(f"row {row}: an empty composition (). A derivation is a primitive or two or more parts.")
+                raise MeasureError(
+                    f"row {row}: an empty composition (). A derivation is a primitive or two or more parts."
+                )
             here = len(symbols)
             symbols.append(-1)
             stack += [(part, here) for part in node]

@@ -66,7 +66,9 @@ class Design:
     def transposed_times(self, values: Floats, row_weight: Floats | None = None) -> FloatArray:
         """C' diag(w) R."""
         factor = np.ones(len(self)) if row_weight is None else row_weight
-        return _transposed_times(self.first, self.column, self.weight, np.ascontiguousarray(values), factor, self.columns)
+        return _transposed_times(
+            self.first, self.column, self.weight, np.ascontiguousarray(values), factor, self.columns
+        )
 
     def weighted_gram(self, row_weight: Floats) -> FloatArray:
         """C' diag(w) C."""

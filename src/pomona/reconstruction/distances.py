@@ -1,4 +1,4 @@
-"""Distances between a prediction and the representation it should equal, with their gradients and what is known of them.
+"""Distances between a prediction and the representation it should equal, with gradients and what is known of them.
 
     cosine        1 - p.y / (|p| |y|)             directions only; not a metric; undefined at zero, where we say 1
     l1            sum |p - y|                     over every coordinate; one-hot messages of length 4 cost 4 at p = 0
@@ -48,8 +48,8 @@ class Cosine:
         zero = ~np.any(targets, axis=1)
         if zero.any():
             raise MeasureError(
-                f"row {int(np.argmax(zero))}: a representation of all zeros has no direction, so its cosine distance is "
-                f"undefined ({int(zero.sum())} such rows). Drop them or use distance='l2'."
+                f"row {int(np.argmax(zero))}: a representation of all zeros has no direction, so its cosine distance "
+                f"is undefined ({int(zero.sum())} such rows). Drop them or use distance='l2'."
             )
 
     def per_item(self, predictions: Floats, targets: Floats) -> FloatArray:
@@ -58,7 +58,7 @@ class Cosine:
             np.einsum("nd,nd->n", predictions, predictions, dtype=np.float64)
             * np.einsum("nd,nd->n", targets, targets, dtype=np.float64)
         )
-        return 1.0 - np.divide(dot, size, out=np.zeros(len(dot)), where=size > 0)
+        return np.asarray(1.0 - np.divide(dot, size, out=np.zeros(len(dot)), where=size > 0))
 
     def smoothed(self, predictions: FloatArray, targets: Floats, width: float) -> tuple[float, FloatArray]:
         unit = targets / np.linalg.norm(targets, axis=1, keepdims=True)
@@ -104,7 +104,7 @@ class L2:
 
     def per_item(self, predictions: Floats, targets: Floats) -> FloatArray:
         residual = predictions - targets
-        return np.sqrt(np.einsum("nd,nd->n", residual, residual, dtype=np.float64))
+        return np.asarray(np.sqrt(np.einsum("nd,nd->n", residual, residual, dtype=np.float64)))
 
     def smoothed(self, predictions: FloatArray, targets: Floats, width: float) -> tuple[float, FloatArray]:
         residual = predictions - targets
@@ -152,15 +152,15 @@ class CrossEntropy:
     def check(self, targets: Floats, shape: tuple[int, ...]) -> None:
         if len(shape) != 2:
             raise MeasureError(
-                f"distance='crossentropy' needs messages of shape [items, positions, symbols]; each item here has shape "
-                f"{list(shape)}."
+                f"distance='crossentropy' needs messages of shape [items, positions, symbols]; each item here has "
+                f"shape {list(shape)}."
             )
         grid = targets.reshape(len(targets), *shape)
         wrong = (grid < 0).any(axis=(1, 2)) | (np.abs(grid.sum(axis=2) - 1.0) > 1e-6).any(axis=1)
         if wrong.any():
             raise MeasureError(
-                f"row {int(np.argmax(wrong))}: every position must hold a distribution over symbols (one-hot, or numbers "
-                f"from 0 that sum to 1) for distance='crossentropy'."
+                f"row {int(np.argmax(wrong))}: every position must hold a distribution over symbols (one-hot, or "
+                f"numbers from 0 that sum to 1) for distance='crossentropy'."
             )
 
     def _grid(self, values: Floats) -> FloatArray:

@@ -101,7 +101,9 @@ class TreFit:
         given = Derivations.of(derivations).align(self.derivations.names)
         targets, _ = _as_rows(representations, len(given))
         if targets.shape[1] != self.vectors.shape[1]:
-            raise MeasureError(f"the fit is of items with shape {list(self.shape)}; these have {targets.shape[1]} numbers each.")
+            raise MeasureError(
+                f"the fit is of items with shape {list(self.shape)}; these have {targets.shape[1]} numbers each."
+            )
         return self.distance.per_item(self._predict(given), targets)
 
     # What makes the number mean something lives in `meaning`; these are the same functions, within reach.
@@ -237,9 +239,19 @@ def fit(
         for note in notes:
             warnings.warn(note, ReconstructionWarning, stacklevel=3)
     return TreFit(
-        score, per_item, certificate, composition, distance, derivations, targets.reshape(-1, *shape), vectors, parameters,
-        seed, restarts, notes,
-    )  # fmt: skip
+        score=score,
+        per_item=per_item,
+        certificate=certificate,
+        compose=composition,
+        distance=distance,
+        derivations=derivations,
+        representations=targets.reshape(-1, *shape),
+        vectors=vectors,
+        parameters=parameters,
+        seed=seed,
+        restarts=restarts,
+        notes=notes,
+    )
 
 
 def _fit_additive(
@@ -268,7 +280,7 @@ def _lower_bound(
     group = np.unique(derivations.root, return_inverse=True)[1].ravel()
     candidates = [(0.0, "equal derivations")]
     if len(derivations.root) > group.max() + 1:
-        candidates.append((distance.bound_within(np.asarray(targets, np.float64), group) / items, "equal derivations"))
+        candidates.append((distance.bound_within(targets, group) / items, "equal derivations"))
     if composition.linear and not isinstance(composition, Add) and distance.name in CONVEX:
         # Every A, B and bias is a special case of a free table for each leaf position of each tree shape (spec 2b).
         relaxed = fit_linear(derivations.slots, np.asarray(targets, np.float64), distance).lower_bound
@@ -282,7 +294,10 @@ def _trivial(targets: Floats, distance: Distance) -> tuple[float, float]:
     zeros = np.broadcast_to(np.zeros(1), targets.shape)
     if isinstance(distance, Cosine):
         inverse = 1.0 / np.sqrt(np.einsum("nd,nd->n", targets, targets, dtype=np.float64))
-        resultant = float(np.linalg.norm(inverse @ targets))
+        total = np.zeros(targets.shape[1])
+        for low in range(0, len(targets), 20_000):  # in pieces: a product with single precision would copy it all
+            total += inverse[low : low + 20_000] @ targets[low : low + 20_000]
+        resultant = float(np.linalg.norm(total))
         return 1.0, 1.0 - resultant / len(targets)
     if distance.name == "sql2":
         power = float(np.einsum("nd,nd->", targets, targets, dtype=np.float64)) / len(targets)
@@ -299,8 +314,8 @@ def _notes(certificate: Certificate, score: float, targets: Floats, distance: Di
     notes = []
     if isinstance(distance, Cosine) and (certificate.gradient_norm or 0.0) > 1e-4:
         notes.append(
-            f"the cosine fit has not settled (gradient {certificate.gradient_norm:.2g}): some predictions are shrinking "
-            f"towards zero, where they have no direction, so the minimum is approached and never reached."
+            f"the cosine fit has not settled (gradient {certificate.gradient_norm:.2g}): some predictions are "
+            f"shrinking towards zero, where they have no direction, so the minimum is approached and never reached."
         )
     slack = 1e-9 * max(abs(score), 1.0)
     for name, value in (("zero", certificate.zero), ("centroid", certificate.centroid)):
@@ -313,9 +328,14 @@ def _notes(certificate: Certificate, score: float, targets: Floats, distance: Di
         notes.append(
             "the model has as many numbers as the representations, so a low TRE says nothing; read the held-out score."
         )
-    if len(targets) > 1 and bool((targets == targets[0]).all()):
+    if len(targets) > 1 and is_constant(targets):
         notes.append("all representations are equal: every score is trivially low, and normalised scores are NaN.")
     return tuple(notes)
+
+
+def is_constant(targets: Floats) -> bool:
+    """Whether all rows are equal; most data say no at the second row already."""
+    return bool((targets[0] == targets[-1]).all()) and bool((targets == targets[0]).all())
 
 
 def _canonical_order(targets: Floats, derivations: Derivations) -> Any:
@@ -350,7 +370,9 @@ def _as_rows(representations: npt.ArrayLike, items: int) -> tuple[Any, tuple[int
         if wrong.any():
             row = int(np.argmax(wrong))
             value = rows[row][~np.isfinite(rows[row])][0]
-            raise MeasureError(f"row {row}: the representation holds {value} ({int(wrong.sum())} such rows). Drop or repair them.")
+            raise MeasureError(
+                f"row {row}: the representation holds {value} ({int(wrong.sum())} such rows). Drop or repair them."
+            )
     return rows, tuple(array.shape[1:])
 
 
@@ -365,8 +387,6 @@ def _check_composed(derivations: Derivations) -> None:
         node = int(np.argmax(free))
         row, name = int(derivations.row[node]), derivations.names[derivations.primitive[node]]
         raise MeasureError(
-            f"row {row}: primitive {name!r} is never composed with another ({int(free.sum())} such rows), so its own vector "
-            f"fits it exactly and the error means nothing. Drop the row, or pass uncomposed='allow'."
+            f"row {row}: primitive {name!r} is never composed with another ({int(free.sum())} such rows), so its own "
+            f"vector fits it exactly and the error means nothing. Drop the row, or pass uncomposed='allow'."
         )
-
-

@@ -95,7 +95,7 @@ def latent_tre(
         baselines[name], *end = search.run(targets, brackets)
         found.append(tuple(end))
     found.append(search.run(targets, search.from_short(targets, flat))[1:])
-    score, brackets, point = min(found, key=lambda one: one[0])
+    _, brackets, point = min(found, key=lambda one: one[0])
     chance = []
     for _ in range(shuffles):
         moved = targets[_permuted_within_lengths(words, rng)]
@@ -118,8 +118,8 @@ def latent_tre(
         identifiable=share < 0.5,
         statement=(
             f"Trees were chosen for {int(open_items.sum())} of {len(words)} items (the others have one bracketing); "
-            f"{share:.0%} of these have another bracketing that does as well. The search is not exhaustive over all items "
-            f"jointly: the score is the best found. Judge it against chance, not against a fixed tree."
+            f"{share:.0%} of these have another bracketing that does as well. The search is not exhaustive over all "
+            f"items jointly: the score is the best found. Judge it against chance, not against a fixed tree."
         ),
     )
 
@@ -174,7 +174,9 @@ class _Search:
             brackets, _ = self.choose(targets, brackets, (begun.vectors, begun.parameters))
         return brackets
 
-    def choose(self, targets: FloatArray, brackets: list[Brackets], point: Point) -> tuple[list[Brackets], list[FloatArray]]:
+    def choose(
+        self, targets: FloatArray, brackets: list[Brackets], point: Point
+    ) -> tuple[list[Brackets], list[FloatArray]]:
         """For each item the bracketing nearest to its representation; the present one wins ties."""
         options = [_options(bracket, len(word)) for bracket, word in zip(brackets, self.words, strict=True)]
         owner = np.repeat(np.arange(len(options)), [len(option) for option in options])
@@ -193,20 +195,34 @@ class _Search:
     def ties(self, targets: FloatArray, point: Point) -> npt.NDArray[np.int64]:
         flat = [_branching(len(word), left=True) for word in self.words]
         _, each = self.choose(targets, flat, point)
-        return np.array([(values <= values.min() + 1e-9 * max(1.0, abs(values.min()))).sum() for values in each], np.int64)
+        return np.array(
+            [(values <= values.min() + 1e-9 * max(1.0, abs(values.min()))).sum() for values in each], np.int64
+        )
 
     def finish(self, targets: FloatArray, trees: tuple[Any, ...], point: Point) -> TreFit:
         """A TreFit on the chosen trees: a fresh one, or the alternation's own point where that is better."""
         from dataclasses import replace
 
         given = Derivations.from_trees(trees)
-        fresh = fit(targets, given, self.composition, self.distance, self.shape, seed=self.seed, restarts=self.restarts, quiet=True)
+        fresh = fit(
+            targets,
+            given,
+            self.composition,
+            self.distance,
+            self.shape,
+            seed=self.seed,
+            restarts=self.restarts,
+            quiet=True,
+        )
         per_item = _Problem(self.composition, given, targets, self.distance).per_item(point)
         if float(per_item.mean()) >= fresh.score:
             return fresh
         score = float(per_item.mean())
         certificate = replace(
-            fresh.certificate, status="best found", gap=max(score - fresh.certificate.lower_bound, 0.0), gradient_norm=None
+            fresh.certificate,
+            status="best found",
+            gap=max(score - fresh.certificate.lower_bound, 0.0),
+            gradient_norm=None,
         )
         return replace(
             fresh, score=score, per_item=per_item, vectors=point[0], parameters=point[1], certificate=certificate
@@ -218,8 +234,8 @@ def _unidentifiable(search: _Search, targets: FloatArray, flat: list[Brackets], 
     only = fit(targets, given, search.composition, search.distance, search.shape, seed=search.seed, quiet=True)
     counts = np.array([len(_all_brackets(min(len(word), EXHAUSTIVE))) for word in search.words], np.int64)
     reason = (
-        "Addition gives every bracketing of a sequence the same vector, so trees are not identifiable; the left-branching "
-        "ones returned stand for all. The lexicon is identified as in any additive fit."
+        "Addition gives every bracketing of a sequence the same vector, so trees are not identifiable; the "
+        "left-branching ones returned stand for all. The lexicon is identified as in any additive fit."
         if additive
         else "No sequence is longer than two, so each has one bracketing and there is nothing to search."
     )

@@ -104,16 +104,16 @@ def fit_learned(
     limit: int = 400,
 ) -> LearnedFit:
     """Fit the lexicon and the parameters of a composition together."""
-    targets = np.asarray(targets, np.float64)
+    wanted: FloatArray = np.asarray(targets, np.float64)
     absorbing = isinstance(composition, _PartMaps) and bool((derivations.side >= 0).all())
     inner: Composition = replace(composition, absorbed=True) if absorbing else composition  # type: ignore[type-var]
-    problem = _Problem(inner, derivations, targets, distance)
-    additive = fit_linear(derivations.counts, targets, distance).lexicon
-    squares = fit_linear(derivations.counts, targets, SqL2()).lexicon
+    problem = _Problem(inner, derivations, wanted, distance)
+    additive = fit_linear(derivations.counts, wanted, distance).lexicon
+    squares = fit_linear(derivations.counts, wanted, SqL2()).lexicon
     arity = derivations.arity
-    count = restarts or (8 if absorbing else 12 if composition.linear and targets.size <= 10_000 else 4)
+    count = restarts or (8 if absorbing else 12 if composition.linear and wanted.size <= 10_000 else 4)
     cornered = distance.name in ("l1", "l2")
-    scale = float(np.abs(targets).max())
+    scale = float(np.abs(wanted).max())
     widths = [scale * width for width in (0.3, 0.1, 0.03, 0.01)] if cornered else [0.0]
     ends: list[tuple[float, int, Point]] = []
     slope: float | None = None
@@ -154,7 +154,7 @@ def fit_learned(
     lexicon, parameters = point
     if absorbing:
         lexicon, parameters = _release(problem, point, composition)
-        problem = _Problem(composition, derivations, targets, distance)
+        problem = _Problem(composition, derivations, wanted, distance)
     return LearnedFit(
         lexicon,
         parameters,

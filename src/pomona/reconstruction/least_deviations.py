@@ -23,10 +23,7 @@ def least_deviations(design: Design, targets: Floats, tolerance: float = 1e-10) 
     targets = np.ascontiguousarray(targets, np.float64)
     basis = _independent_columns(design)
     matrix = np.ascontiguousarray(design.dense()[:, basis])
-    start = design.solve(design.transposed_times(targets))[basis] if len(basis) == design.columns else None
-    if start is None:
-        gram = matrix.T @ matrix
-        start = np.linalg.solve(gram, matrix.T @ targets)
+    start = np.asarray(np.linalg.solve(matrix.T @ matrix, matrix.T @ targets), np.float64)
     small, sign = _interior_point(matrix, targets, np.ascontiguousarray(start), tolerance)
     lexicon = np.zeros((design.columns, targets.shape[1]))
     lexicon[basis] = small
@@ -41,14 +38,14 @@ def dual_bound(design: Design, targets: Floats, sign: FloatArray) -> float:
     return float(np.maximum(np.einsum("nd,nd->d", feasible, targets), 0.0).sum())
 
 
-def _independent_columns(design: Design) -> FloatArray:
+def _independent_columns(design: Design) -> Ints:
     """A largest set of columns none of which is a combination of the others."""
     if design.rank == design.columns:
-        return np.arange(design.columns)
+        return np.arange(design.columns, dtype=np.int64)
     from scipy.linalg import qr
 
     _, order = qr(design.gram, mode="r", pivoting=True)
-    return np.sort(order[: design.rank])
+    return np.sort(order[: design.rank]).astype(np.int64)
 
 
 @compiled

@@ -3,8 +3,8 @@
 RMSprop (step 0.01, decay 0.99) over the full batch, 400 steps, the lexicon started at zero unless told otherwise. Two
 habits decide its numbers, and both are kept here on purpose:
 
-* Cosine from zero. At the zero vector `normalize` has slope 1 / 1e-12. RMSprop squares that into its running average and
-  divides every later step by about 1e11: after one step of sign vectors nothing moves again.
+* Cosine from zero. At the zero vector `normalize` has slope 1 / 1e-12. RMSprop squares that into its running average
+  and divides every later step by about 1e11: after one step of sign vectors nothing moves again.
 * Errors are those before the last step, the lexicon returned is the one after it.
 
 The steps are taken for all items at once, with the same arithmetic; the item-by-item loop is in the tests as its twin.
@@ -50,7 +50,7 @@ def andreas2019(
     rate: float = 0.01,
     seed: int = 0,
 ) -> LegacyResult:
-    """The released procedure of Andreas (2019). Use `tre` to measure; this one is for comparison with published numbers."""
+    """The released procedure of Andreas (2019). Use `tre` to measure; this is for comparison with published numbers."""
     if distance not in ("cosine", "l1", "sql2"):
         raise SpecError(f"the released code has 'cosine' and 'l1' (and 'sql2' was studied with it); got {distance!r}.")
     if compose_with not in ("add", "position"):

@@ -18,14 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from pomona.compiled import Floats
 from pomona.errors import MeasureError, SpecError
 from pomona.reconstruction.additive import fit_linear
 from pomona.reconstruction.compositions import Add
 from pomona.reconstruction.derivations import Derivations
 from pomona.reconstruction.design import FloatArray
 from pomona.reconstruction.distances import Distance
-from pomona.reconstruction.fit import TreFit, fit
+from pomona.reconstruction.fit import TreFit, fit, is_constant
 
 SHUFFLE_ITERATIONS = 10  # of the descent for cosine and l2, in the null and in what is compared with it
 CONSTANT = "all representations are equal, so there is nothing for composition to explain (0/0)"
@@ -169,7 +168,7 @@ def heldout(fitted: TreFit, folds: int = 10, seed: int = 0) -> HeldOut:
     fold = coverage_folds(fitted.derivations, folds, np.random.default_rng(seed))
     if (fold < 0).all():
         raise MeasureError(
-            f"no derivation can be held out: each of the {fitted.derivations.distinct} has a primitive that no other one has."
+            f"no derivation can be held out: each of the {fitted.derivations.distinct} has a primitive of its own."
         )
     targets = _flat(fitted)
     per_item = np.full(len(targets), np.nan)
@@ -241,15 +240,13 @@ def bootstrap(
         chosen = rng.integers(len(members), size=len(members))
         rows = np.concatenate([members[one] for one in chosen])
         scores[sample] = (
-            _refit(fitted, targets[rows], fitted.derivations.take(rows)).score if again else fitted.per_item[rows].mean()
+            _refit(fitted, targets[rows], fitted.derivations.take(rows)).score
+            if again
+            else fitted.per_item[rows].mean()
         )
     centred = scores - scores.mean() + fitted.score if again else scores
     low, high = np.quantile(centred, [(1 - level) / 2, (1 + level) / 2])
     return Interval(fitted.score, max(float(low), 0.0), float(high), level, again, scores)
-
-
-def is_constant(targets: Floats) -> bool:
-    return bool((targets == targets[0]).all())
 
 
 def _flat(fitted: TreFit) -> FloatArray:

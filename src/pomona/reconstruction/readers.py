@@ -1,7 +1,7 @@
 """Representations and derivations from files.
 
-Representations: `.npy`, `.npz` (one array, or the one named), Parquet (a column of lists, or numeric columns) and word2vec
-text vectors. The last two may name their rows; derivations can then pick rows by name.
+Representations: `.npy`, `.npz` (one array, or the one named), Parquet (a column of lists, or numeric columns) and
+word2vec text vectors. The last two may name their rows; derivations can then pick rows by name.
 
 Derivations, `.jsonl`, one line for each item:
 
@@ -76,9 +76,13 @@ def _parquet(path: Path, key: str | None) -> Vectors:
         table = pq.read_table(path)
     except (pa.ArrowInvalid, OSError) as error:
         raise FormatError(f"not a Parquet file ({error}).", path=path) from None
-    text = [field.name for field in table.schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)]
+    text = [
+        field.name for field in table.schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+    ]
     names = tuple(str(value) for value in table[text[0]].to_pylist()) if text else None
-    lists = [field.name for field in table.schema if pa.types.is_list(field.type) or pa.types.is_fixed_size_list(field.type)]
+    lists = [
+        field.name for field in table.schema if pa.types.is_list(field.type) or pa.types.is_fixed_size_list(field.type)
+    ]
     if key is not None or lists:
         chosen = key or lists[0]
         if chosen not in table.column_names:
@@ -108,9 +112,13 @@ def _word_vectors(path: Path) -> Vectors:
         try:
             values = np.array(fields[1:], np.float64)
         except ValueError:
-            raise FormatError("expected a word and its numbers, separated by single spaces.", path=path, line=number) from None
+            raise FormatError(
+                "expected a word and its numbers, separated by single spaces.", path=path, line=number
+            ) from None
         if rows and len(values) != len(rows[0]):
-            raise FormatError(f"{len(values)} numbers where the lines before have {len(rows[0])}.", path=path, line=number)
+            raise FormatError(
+                f"{len(values)} numbers where the lines before have {len(rows[0])}.", path=path, line=number
+            )
         names.append(fields[0])
         rows.append(values)
     if not rows or len(rows[0]) == 0:
