@@ -127,6 +127,22 @@ def test_measures_from_files(tmp_path: Path, monkeypatch, capsys) -> None:  # ty
     assert "value  1" in out
     assert run(monkeypatch, capsys, "measure", "binned-entropy", tmp_path / "vectors.npy")[0] == 0
     assert run(monkeypatch, capsys, "measure", "rsa", tmp_path / "vectors.npy", tmp_path / "vectors.npy")[0] == 0
+    status, out, _ = run(
+        monkeypatch, capsys, "measure", "tree-edit", tmp_path / "meanings.jsonl", tmp_path / "meanings.jsonl", "--json"
+    )
+    assert json.loads(out)["distances"] == [0] * 9
+    (tmp_path / "derivations.jsonl").write_text("".join(f'["a{i}", "b{j}"]\n' for i, j in meanings))
+    status, out, _ = run(
+        monkeypatch,
+        capsys,
+        "measure",
+        "proposition-1",
+        tmp_path / "vectors.npy",
+        tmp_path / "derivations.jsonl",
+        "--json",
+    )
+    assert status == 0
+    assert json.loads(out)["violations"] == 0
     assert run(monkeypatch, capsys, "measure", "topsin", tmp_path / "vectors.npy")[0] == 2
     assert run(monkeypatch, capsys, "measure", "topsim", tmp_path / "vectors.npy")[0] == 2
 

@@ -13,7 +13,7 @@ from pomona.reconstruction import (
     Derivations,
     ReconstructionWarning,
     bootstrap,
-    compare,
+    compare_fits,
     partial_correlation,
     tre,
     tre_layers,
@@ -209,20 +209,20 @@ def test_comparison_is_paired() -> None:
     trees, rows = grid(noise=0.3)
     worse = rows + 0.5 * np.random.default_rng(5).normal(size=rows.shape)
     first, second = tre(rows, trees, distance="l2"), tre(worse, trees, distance="l2")
-    found = compare(first, second)
+    found = compare_fits(first, second)
     assert found.difference == pytest.approx(first.score - second.score)
     assert found.high < 0
     assert found.p_value < 0.01
     assert found.better > 0.7
-    same = compare(first, first)
+    same = compare_fits(first, first)
     assert same.difference == 0
     assert same.p_value == 1.0
     with pytest.raises(MeasureError, match="different distances"):
-        compare(first, tre(rows, trees))
+        compare_fits(first, tre(rows, trees))
     with pytest.raises(MeasureError, match="same items"):
-        compare(first, tre(rows[:20], trees[:20], distance="l2"))
+        compare_fits(first, tre(rows[:20], trees[:20], distance="l2"))
     with pytest.raises(MeasureError, match="row 0: the two fits have different derivations"):
-        compare(first, tre(rows[::-1], trees[::-1], distance="l2"))
+        compare_fits(first, tre(rows[::-1], trees[::-1], distance="l2"))
 
 
 def test_partial_correlation_removes_a_confound() -> None:
@@ -245,3 +245,16 @@ def test_partial_correlation_removes_a_confound() -> None:
     assert constant.reason is not None
     with pytest.raises(MeasureError, match="row 1: the values to correlate hold NaN"):
         partial_correlation([1.0, np.nan, 2.0, 3.0], [1.0, 2.0, 3.0, 4.0])
+
+
+def test_the_example_in_the_docs_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    from pathlib import Path
+
+    page = (Path(__file__).parents[1] / "docs" / "tre.md").read_text()
+    code = page.split("```python\n")[1].split("```")[0]
+    exec(code.replace("import pomona as pm", "import pomona.reconstruction as pm"), {})
+    score, certificate, p_value, heldout, _ = capsys.readouterr().out.splitlines()
+    assert 0.02 < float(score) < 0.04
+    assert certificate.startswith("best found")
+    assert float(p_value) == pytest.approx(1 / 201)
+    assert float(heldout) < 0.1

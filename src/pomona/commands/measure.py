@@ -17,6 +17,8 @@ MEASURES = {
     "context-independence": "Bogin et al.'s context independence",
     "conditional-entropy": "H(message | attribute) and back",
     "binned-entropy": "the TRE paper's 'mutual information' of REPRESENTATIONS",
+    "tree-edit": "the tree edit distance of each pair of DERIVATIONS, row by row",
+    "proposition-1": "the TRE paper's bound of distances by edit distances, for REPRESENTATIONS and DERIVATIONS",
     "mutual-information": "a nearest-neighbour estimate between REPRESENTATIONS and LABELS",
 }
 
@@ -45,12 +47,22 @@ def measure(
 
     if name not in MEASURES:
         raise typer.BadParameter(f"{name!r} is none of {', '.join(MEASURES)}.", param_hint="NAME")
-    left = read_items(first)
     if second is None and name != "binned-entropy":
         raise typer.BadParameter(f"{name} compares two files; give the second one.", param_hint="SECOND")
-    right = read_items(second) if second is not None else None
     found: Any
-    if name in ("topsim", "rsa"):
+    left: Any = None
+    right: Any = None
+    if name != "proposition-1":
+        left, right = read_items(first), read_items(second) if second is not None else None
+    if name == "proposition-1":
+        found = _proposition_1(first, second)
+    elif name == "tree-edit":
+        from pomona.measures.edit_distance import tree_edit_distance
+
+        if len(left) != len(right):
+            raise MeasureError(f"{len(left)} derivations but {len(right)} beside them: there must be one for each.")
+        found = {"distances": [tree_edit_distance(a, b) for a, b in zip(left, right, strict=True)]}
+    elif name in ("topsim", "rsa"):
         from pomona.measures.topographic import topographic_similarity
 
         near, far = ("cosine", "cosine") if name == "rsa" else (meaning_distance, message_distance)
@@ -84,6 +96,21 @@ def measure(
         return
     rows = [(key.replace("_", " "), _text(value)) for key, value in fields.items() if value is not None]
     terminal.out.print(terminal.table(f"{name}: {MEASURES[name]}", ("", ""), rows, left=2))
+
+
+def _proposition_1(representations: Path, derivations: Any) -> Any:
+    """Fit with addition and l2, under which the proposition's conditions can hold, and check its bound."""
+    import warnings
+
+    from pomona.measures.edit_distance import check_proposition_1
+    from pomona.reconstruction import tre
+    from pomona.reconstruction.readers import match_rows, read_derivations, read_representations
+
+    given, items = read_derivations(derivations)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = tre(match_rows(read_representations(representations), items), given, distance="l2", uncomposed="allow")
+    return check_proposition_1(fit, rescale=True)
 
 
 def _as_trees(values: Any, distance: str) -> tuple[Any, str]:

@@ -40,7 +40,7 @@ class Comparison:
     better: float  # the share of items that the first fit reconstructs more closely
 
 
-def compare(first: TreFit, second: TreFit, samples: int = 2000, seed: int = 0, level: float = 0.95) -> Comparison:
+def compare_fits(first: TreFit, second: TreFit, samples: int = 2000, seed: int = 0, level: float = 0.95) -> Comparison:
     """A paired comparison: items are matched by row, and resampled by derivation, since equal ones move together."""
     if len(first.per_item) != len(second.per_item):
         raise MeasureError(

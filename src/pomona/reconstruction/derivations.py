@@ -63,6 +63,8 @@ class Derivations:
             return given
         if all(hasattr(given, field) for field in ("symbol", "parent", "start", "names")):
             return Derivations.from_forest(given)
+        if hasattr(given, "columns") and hasattr(given, "to_dict"):  # a data frame of attributes
+            return Derivations.from_attributes({name: given[name] for name in given.columns})
         if isinstance(given, Mapping):
             return Derivations.from_attributes(given)
         if isinstance(given, np.ndarray) and given.ndim == 2:
@@ -204,6 +206,11 @@ class Derivations:
         return self._classes[1]
 
     @cached_property
+    def canonical(self) -> Derivations:
+        """The same derivations, sorted: what fits start from that must not depend on the order of the data."""
+        return self.take(np.argsort(self.root, kind="stable"))
+
+    @cached_property
     def subtrees(self) -> int:
         """How many distinct subtrees there are, primitives included."""
         return len(self.names) + sum(len(step.parts) for step in self.steps)
@@ -220,7 +227,7 @@ class Derivations:
 
     @cached_property
     def side(self) -> IntArray:
-        """For each primitive the one position it takes in every composition that holds it, or -1 if it varies."""
+        """For each primitive the one position it takes in its compositions; -1 if it varies, -2 if it never occurs."""
         side = np.full(len(self.names), -2, np.int64)
         side[self.root[self.root < len(self.names)]] = -1  # alone, it takes no position at all
         for step in self.steps:

@@ -199,7 +199,7 @@ def fit(
             linear, scores = _fit_additive(targets, derivations, distance, seed, restarts)
             per_item = linear.per_item
         else:
-            linear, scores = _fit_additive(targets[order], derivations.take(order), distance, seed, restarts)
+            linear, scores = _fit_additive(targets[order], derivations.canonical, distance, seed, restarts)
             per_item = np.empty(len(order))
             per_item[order] = linear.per_item
         vectors, parameters = linear.lexicon, Parameters()
@@ -208,7 +208,7 @@ def fit(
     else:
         order = _canonical_order(targets, derivations)
         found = fit_learned(
-            composition, derivations.take(order), targets[order], distance, shape,
+            composition, derivations.canonical, targets[order], distance, shape,
             seed=seed, restarts=restarts, limit=limit,
         )  # fmt: skip
         vectors, parameters = found.lexicon, found.parameters
@@ -339,10 +339,10 @@ def is_constant(targets: Floats) -> bool:
 
 
 def _canonical_order(targets: Floats, derivations: Derivations) -> Any:
-    """An order of the rows that depends on what they hold, not on how they came: learned fits start from it."""
-    content = np.ascontiguousarray(targets).view(f"V{targets.shape[1] * targets.itemsize}").ravel()
-    _, rank = np.unique(np.frombuffer(content.tobytes(), dtype=f"S{content.itemsize}"), return_inverse=True)
-    return np.lexsort((rank.ravel(), derivations.root))
+    """The rows in the order of `derivations.canonical`, equal derivations by what they hold, not by how they came."""
+    bits: Any = np.ascontiguousarray(targets).view(np.uint32 if targets.dtype == np.float32 else np.uint64)
+    odd = np.random.default_rng(0).integers(2**63, size=bits.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    return np.lexsort(((bits * odd).sum(axis=1, dtype=np.uint64), derivations.root))
 
 
 def _as_rows(representations: npt.ArrayLike, items: int) -> tuple[Any, tuple[int, ...]]:

@@ -61,7 +61,7 @@ def latent_tre(
     random_trees: int = 3,
     shuffles: int = 1,
     rounds: int = 12,
-    restarts: int = 2,
+    restarts: int = 3,
 ) -> LatentFit:
     """Fit lexicon, composition and bracketings together.
 

@@ -105,7 +105,7 @@ def fit_learned(
 ) -> LearnedFit:
     """Fit the lexicon and the parameters of a composition together."""
     wanted: FloatArray = np.asarray(targets, np.float64)
-    absorbing = isinstance(composition, _PartMaps) and bool((derivations.side >= 0).all())
+    absorbing = isinstance(composition, _PartMaps) and bool((derivations.side != -1).all())
     inner: Composition = replace(composition, absorbed=True) if absorbing else composition  # type: ignore[type-var]
     problem = _Problem(inner, derivations, wanted, distance)
     additive = fit_linear(derivations.counts, wanted, distance).lexicon
@@ -255,13 +255,14 @@ def _release(problem: _Problem, point: Point, composition: Composition) -> Point
     side = problem.derivations.side
     rows = parameters["maps"].shape[1]
     truth = _Problem(composition, problem.derivations, problem.targets, problem.distance)
+    largest = max(float(np.linalg.norm(parameters["maps"], 2, axis=(1, 2)).max()), 1e-100)
     best: tuple[float, Point] | None = None
     for floor in (0.0, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6):
         maps = np.empty_like(parameters["maps"])
-        made = np.empty_like(lexicon)
+        made = np.zeros_like(lexicon)
         for slot, matrix in enumerate(parameters["maps"]):
             left, stretch, right = np.linalg.svd(matrix)
-            stretch = np.maximum(stretch, floor * max(stretch[0], 1e-300))
+            stretch = np.maximum(stretch, floor * largest)
             maps[slot] = (left * stretch) @ right
             grid = lexicon[side == slot].reshape(-1, rows, lexicon.shape[1] // rows)
             inverse = (right.T / np.maximum(stretch, 1e-300)) @ left.T
