@@ -91,6 +91,17 @@ def test_convex_fits_are_certified(distance: str) -> None:
     assert 0 <= certificate.gap <= 1e-6 * certificate.zero
 
 
+@pytest.mark.filterwarnings("ignore::pomona.reconstruction.ReconstructionWarning")
+def test_corners_and_zeros_are_certified_under_l2() -> None:
+    """The geometric median of four points often is one of them: a corner, where the distance has no gradient."""
+    for seed in range(6):
+        points = np.random.default_rng(seed).normal(size=(4, 2))
+        fit = tre(points, [("a", "a")] * 4, distance="l2")
+        assert fit.certificate.gap < 1e-5
+        assert fit.certificate.lower_bound <= fit.score
+    assert tre(np.zeros((3, 2)), [("a", "b"), ("b", "c"), ("a", "c")], distance="l2").score == 0.0
+
+
 def test_cosine_is_stationary_and_says_best_found() -> None:
     trees, rows = noisy_sums(200, 12, 8, seed=4)
     fit = tre(rows, trees, restarts=6)
@@ -165,7 +176,10 @@ def test_order_and_labels_change_nothing(seed: int, distance: str) -> None:
 def test_cosine_ignores_scale() -> None:
     trees, rows = noisy_sums(80, 9, 6, seed=7)
     scale = np.random.default_rng(0).uniform(0.01, 100.0, size=(80, 1))
-    assert tre(rows * scale, trees).score == pytest.approx(tre(rows, trees).score, abs=1e-8)
+    expected = pytest.approx(tre(rows, trees).score, abs=1e-8)
+    assert tre(rows * scale, trees).score == expected
+    assert tre(rows * 1e200, trees).score == expected
+    assert tre(rows * 1e-200, trees).score == expected
 
 
 def test_earlier_fits_leave_no_trace() -> None:

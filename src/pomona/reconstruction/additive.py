@@ -49,12 +49,16 @@ def fit_linear(
     start: FloatArray | None = None,
     tolerance: float = 1e-9,
     limit: int = 500,
+    bounded: bool = True,
 ) -> LinearFit:
-    """The lexicon E that minimises the summed distance between C E and the targets."""
+    """The lexicon E that minimises the summed distance between C E and the targets.
+
+    Without `bounded`, no time goes into a bound that costs extra; the bound may then be None.
+    """
     if distance.name == "sql2":
         return _squared(design, targets)
     if distance.name == "l2":
-        return _norm(design, targets, tolerance, limit)
+        return _norm(design, targets, tolerance, limit, bounded)
     if distance.name == "cosine":
         return _cosine(design, targets, start, tolerance, limit)
     if distance.name == "l1":
@@ -72,27 +76,40 @@ def _squared(design: Design, targets: Floats) -> LinearFit:
     return LinearFit(lexicon, per_item, float(per_item.sum()), slope, 1)
 
 
-def _norm(design: Design, targets: Floats, tolerance: float, limit: int) -> LinearFit:
+def _norm(design: Design, targets: Floats, tolerance: float, limit: int, bounded: bool) -> LinearFit:
     targets = np.ascontiguousarray(targets)
     lexicon = design.solve(design.transposed_times(targets))
     per_item = np.empty(len(design))
     curvature = np.empty(len(design))
-    # Rows that are met exactly are corners; rounding them off this far below the scale is below the digits reported.
-    width = 1e-10 * max(float(np.sqrt(np.einsum("nd,nd->", targets, targets, dtype=np.float64) / len(design))), 1e-300)
+    scale = max(float(np.sqrt(np.einsum("nd,nd->", targets, targets, dtype=np.float64) / len(design))), 1e-100)
+    slope, iterations, bound = 0.0, 0, 0.0
+    # Rows that are met exactly are corners, where plain reweighting stalls; so round them off, ever less. A coarser
+    # stage converges further and may prove more, so each one is asked for its bound.
+    widths = (1e-2, 1e-4, 1e-6, 1e-8, 1e-10)
+    for width in widths:
 
-    def evaluate(at: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        total, grad = _norm_pass(design.first, design.column, design.weight, at, targets, width, per_item, curvature)
-        return total, grad, curvature
+        def evaluate(at: FloatArray, corner: float = width * scale) -> tuple[float, FloatArray, FloatArray]:
+            total, grad = _norm_pass(
+                design.first, design.column, design.weight, at, targets, corner, per_item, curvature
+            )
+            return total, grad, curvature
 
-    lexicon, slope, iterations = _descend(design, evaluate, lexicon, tolerance, limit)
-    evaluate(lexicon)
+        lexicon, slope, more = _descend(design, evaluate, lexicon, tolerance, limit)
+        iterations += more
+        if bounded and (width == widths[-1] or len(design) * targets.shape[1] <= 1_000_000):
+            evaluate(lexicon)
+            bound = max(bound, _norm_bound(design, targets, lexicon, curvature))
     residual = np.asarray(targets - design.times(lexicon), np.float64)
-    pull = residual * curvature[:, None]  # r / |r|: feasible in the dual up to rounding, once projected and scaled
+    exact = np.sqrt(np.einsum("nd,nd->n", residual, residual))
+    return LinearFit(lexicon, exact, min(bound, float(exact.sum())) if bounded else None, slope, iterations)
+
+
+def _norm_bound(design: Design, targets: Floats, lexicon: FloatArray, curvature: FloatArray) -> float:
+    """The dual of l2: any W with C'W = 0 and rows of norm at most 1 proves sum W.Y; we try W = r / |r|."""
+    pull = np.asarray(targets - design.times(lexicon), np.float64) * curvature[:, None]
     pull -= design.times(design.solve(design.transposed_times(pull)))
     top = max(1.0, float(np.sqrt(np.einsum("nd,nd->n", pull, pull).max())))
-    bound = max(float(np.einsum("nd,nd->", pull, targets)) / top, 0.0)
-    exact = np.sqrt(np.einsum("nd,nd->n", residual, residual))
-    return LinearFit(lexicon, exact, min(bound, float(exact.sum())), slope, iterations)
+    return max(float(np.einsum("nd,nd->", pull, targets)) / top, 0.0)
 
 
 def _cosine(design: Design, targets: Floats, start: FloatArray | None, tolerance: float, limit: int) -> LinearFit:

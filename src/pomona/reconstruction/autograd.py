@@ -1,18 +1,20 @@
-"""The user's own composition or distance, differentiated by torch. Imported only when one is given."""
+"""The user's own composition or distance, differentiated by torch, which is imported only when one is given."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from pomona.compiled import Floats, Ints
 from pomona.errors import MeasureError
 from pomona.reconstruction.compositions import Parameters
 from pomona.reconstruction.design import FloatArray
+
+if TYPE_CHECKING:
+    import torch
 
 
 class TorchComposition:
@@ -24,10 +26,14 @@ class TorchComposition:
     linear = False
 
     def __init__(self, call: Callable[..., Any]) -> None:
+        import torch
+
         self.call = copy.deepcopy(call) if isinstance(call, torch.nn.Module) else call
         self.name = getattr(call, "__name__", type(call).__name__)
 
     def initial(self, shape: tuple[int, ...], arity: int, rng: np.random.Generator) -> Parameters:
+        import torch
+
         if not isinstance(self.call, torch.nn.Module):
             return {}
         self.call.double()
@@ -42,12 +48,14 @@ class TorchComposition:
             for m in self.call.modules()
             if not hasattr(m, "reset_parameters")
         )
-        if owned:
+        if owned:  # parameters that no reset reaches start near where they were given
             for key in made:
                 made[key] = made[key] + 0.1 * rng.normal(size=made[key].shape)
         return made
 
     def _run(self, tensors: dict[str, torch.Tensor], parts: Sequence[torch.Tensor]) -> torch.Tensor:
+        import torch
+
         if isinstance(self.call, torch.nn.Module):
             whole = torch.func.functional_call(self.call, tensors, tuple(parts))
         else:
@@ -60,6 +68,8 @@ class TorchComposition:
         return whole
 
     def forward(self, parameters: Parameters, parts: Sequence[FloatArray], leaf: Sequence[bool] = ()) -> FloatArray:
+        import torch
+
         with torch.no_grad():
             tensors = {key: torch.from_numpy(value) for key, value in parameters.items()}
             return np.asarray(self._run(tensors, [torch.from_numpy(part) for part in parts]).numpy())
@@ -72,6 +82,8 @@ class TorchComposition:
         into: Parameters,
         leaf: Sequence[bool] = (),
     ) -> list[FloatArray]:
+        import torch
+
         tensors = {key: torch.from_numpy(value).requires_grad_() for key, value in parameters.items()}
         inputs = [torch.from_numpy(part).requires_grad_() for part in parts]
         whole = self._run(tensors, inputs)
@@ -105,6 +117,8 @@ class TorchDistance:
         self.per_item(targets, targets)
 
     def _run(self, predictions: torch.Tensor, targets: Floats) -> torch.Tensor:
+        import torch
+
         wanted = torch.from_numpy(np.asarray(targets, np.float64)).reshape(-1, *self.shape)
         values = self.call(predictions.reshape(-1, *self.shape), wanted)
         if not isinstance(values, torch.Tensor) or values.shape != (len(wanted),):
@@ -113,10 +127,14 @@ class TorchDistance:
         return values
 
     def per_item(self, predictions: Floats, targets: Floats) -> FloatArray:
+        import torch
+
         with torch.no_grad():
             return np.asarray(self._run(torch.from_numpy(np.array(predictions, np.float64)), targets).numpy())
 
     def smoothed(self, predictions: FloatArray, targets: Floats, width: float) -> tuple[float, FloatArray]:
+        import torch
+
         given = torch.from_numpy(np.ascontiguousarray(predictions)).requires_grad_()
         total = self._run(given, targets).sum()
         (slope,) = torch.autograd.grad(total, given)

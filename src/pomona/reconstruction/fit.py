@@ -25,7 +25,7 @@ from pomona.errors import MeasureError, SpecError
 from pomona.reconstruction.additive import LinearFit, fit_linear
 from pomona.reconstruction.compositions import Add, Composition, Parameters, compose, composition_of
 from pomona.reconstruction.derivations import Derivations
-from pomona.reconstruction.design import FloatArray
+from pomona.reconstruction.design import Design, FloatArray
 from pomona.reconstruction.distances import Cosine, CrossEntropy, Distance, distance_of
 from pomona.reconstruction.learned import fit_learned
 
@@ -166,6 +166,8 @@ def tre(
     composition = composition_of(compose)
     measured = distance_of(distance, shape)
     measured.check(targets, shape)
+    if isinstance(measured, Cosine):
+        targets = _within_reach(targets)
     if restarts is not None and restarts < 1:
         raise SpecError(f"restarts must be 1 or more, got {restarts}.")
     if uncomposed not in ("error", "allow"):
@@ -280,7 +282,11 @@ def _lower_bound(
     group = np.unique(derivations.root, return_inverse=True)[1].ravel()
     candidates = [(0.0, "equal derivations")]
     if len(derivations.root) > group.max() + 1:
-        candidates.append((distance.bound_within(targets, group) / items, "equal derivations"))
+        within = distance.bound_within(targets, group)
+        if distance.name == "l2" and group.max() < 2000:  # a geometric median for each derivation, by its own fit
+            each = Design.from_entries(np.arange(items), group, items, int(group.max()) + 1)
+            within = max(within, fit_linear(each, targets, distance).lower_bound or 0.0)
+        candidates.append((within / items, "equal derivations"))
     if composition.linear and not isinstance(composition, Add) and distance.name in CONVEX:
         # Every A, B and bias is a special case of a free table for each leaf position of each tree shape (spec 2b).
         relaxed = fit_linear(derivations.slots, np.asarray(targets, np.float64), distance).lower_bound
@@ -331,6 +337,15 @@ def _notes(certificate: Certificate, score: float, targets: Floats, distance: Di
     if len(targets) > 1 and is_constant(targets):
         notes.append("all representations are equal: every score is trivially low, and normalised scores are NaN.")
     return tuple(notes)
+
+
+def _within_reach(targets: Floats) -> Floats:
+    """Cosine ignores scale, but squares overflow: rows of extreme size are brought back to where they do not."""
+    top = np.maximum(targets.max(axis=1), -targets.min(axis=1))
+    if float(top.min()) > 1e-15 and float(top.max()) < 1e15:
+        return targets
+    scaled: Floats = np.asarray(targets, np.float64) / top.astype(np.float64)[:, None]
+    return scaled
 
 
 def is_constant(targets: Floats) -> bool:

@@ -138,7 +138,9 @@ def _additive_null(
     """
 
     def statistic(moved: FloatArray) -> float:
-        found = fit_linear(fitted.derivations.counts, moved, fitted.distance, tolerance=1e-6, limit=SHUFFLE_ITERATIONS)
+        found = fit_linear(
+            fitted.derivations.counts, moved, fitted.distance, tolerance=1e-6, limit=SHUFFLE_ITERATIONS, bounded=False
+        )
         return float(found.per_item.mean())
 
     null = np.array([statistic(targets[rng.permutation(len(targets))]) for _ in range(shuffles)])
