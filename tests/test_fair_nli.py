@@ -33,7 +33,6 @@ from pomona.logic.strict_core import strict_core, strict_minimum
 from pomona.logic.verification import verify_labels
 from pomona.randomness import stream_key
 from pomona.sampling import TASKS, generate
-from pomona.trees import Forest
 
 SMALL = {"vocabulary": 6, "train": 3_000, "dev": 300, "test": 600}
 DIAL = ["hardest", "rho-1-16", "rho-1-8", "rho-1-4", "rho-3-8", "rho-1-2", "rho-5-8", "rho-3-4", "easiest"]
