@@ -57,13 +57,22 @@ def main() -> None:
     alone = {"train": 50_000, "dev": 0, "test": 0, "iid": 0}
     line("train mix, depths 3-6", seconds(lambda: generate(PRESET, seed=1, **alone), 3) / 50_000, twin, 100)
     whole = {"train": 50_000, "dev": 5_000, "test": 5_000, "iid": 5_000}
-    line("the same, kept apart from dev, test and iid sets", seconds(lambda: generate(PRESET, seed=1, **whole), 3) / 50_000, twin, 100)
+    line(
+        "the same, kept apart from dev, test and iid sets",
+        seconds(lambda: generate(PRESET, seed=1, **whole), 3) / 50_000,
+        twin,
+        100,
+    )
     rows = 150
     twin = once(lambda: finished([slow.draw_bin(rng, MM, 12, 12, 0.5) for _ in range(rows)])) / rows
     line("depth-12 bin", seconds(lambda: generate(PRESET, split="test-12", seed=1, **whole), 3) / 5_000, twin, 50)
 
     for name, corpus, train in (
-        ("orchard/hard/min-max, depth 12", generate("orchard/hard/min-max/readme", split="test-12", test=10_000), generate("orchard/hard/min-max/readme")),
+        (
+            "orchard/hard/min-max, depth 12",
+            generate("orchard/hard/min-max/readme", split="test-12", test=10_000),
+            generate("orchard/hard/min-max/readme"),
+        ),
         ("listops/d20s", generate("listops/d20s", split="test"), generate("listops/d20s")),
     ):
         spent = seconds(lambda corpus=corpus, train=train: ladder(corpus, train), 1)

@@ -23,7 +23,7 @@ def data(kind: str) -> tuple[pm.Corpus, pm.Corpus, np.ndarray[Any, Any]]:
         test, train = pm.generate(task, split="test", seed=3), pm.generate(task, seed=3)
     else:
         operators = ("MIN", "MAX") if kind == "min-max" else ("FIRST", "LAST")
-        task = TASKS.build("orchard", {"train": 5000, "dev": 50, "test": 4000, "iid": 50, "operators": operators})
+        task = TASKS.build("orchard", {"train": 3000, "dev": 50, "test": 3000, "iid": 50, "operators": operators})
         test, train = pm.generate(task, split="test-12", seed=3), pm.generate(task, seed=3)
     return test, train, shortcuts.evaluations(test, train, 12)
 
@@ -35,11 +35,11 @@ def noisy(answers: np.ndarray[Any, Any], noise: float, seed: int) -> np.ndarray[
 
 
 @pytest.mark.parametrize("kind", ["listops", "min-max", "first-last"])
-@pytest.mark.parametrize("noise", [0.0, 0.1, 0.2])
+@pytest.mark.parametrize("noise", [0.0, 0.2])
 def test_k_is_recovered(kind: str, noise: float) -> None:
     test, train, answers = data(kind)
     for k in range(1, 9):
-        for question in range(test.width):
+        for question in range(test.width if noise else 1):
             found = effective_depth(test, noisy(answers[:, :, k], noise, k), train=train, question=question)
             assert found.interval[0] <= k <= found.interval[1]
             assert found.fits, (k, found.unlike)

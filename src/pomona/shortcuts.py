@@ -38,7 +38,7 @@ Information: TypeAlias = Callable[
     [Corpus], Sequence[Any] | npt.NDArray[Any]
 ]  # one key an example: a number, a row, text
 LEVELS = 8
-FEATURES_FROM = 20_000  # training examples from which the counts are weighed; more change nothing in the first decimal
+FEATURES_FROM = 10_000  # training examples from which the counts are weighed; more change nothing in the first decimal
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,7 +264,7 @@ class _Learner:
         answers = np.zeros_like(questions)
         for train, rows in self.folds:
             train = train[:FEATURES_FROM]
-            words = tuple(dict.fromkeys([*train.vocabulary, *self.corpus.vocabulary]))[:64]
+            words = tuple(dict.fromkeys([*train.vocabulary, *self.corpus.vocabulary]))[:40]
             wanted = _translated(train, asked(train), self.corpus)
             mine, theirs = _counts(train, words), _counts(self.corpus.take(rows), words)
             for question in range(questions.shape[1]):

@@ -56,13 +56,24 @@ def files_in(paths: Iterable[str | Path]) -> list[Path]:
             if not inside:
                 raise FormatError("the folder holds no .parquet, .jsonl, .tsv or .input file", path=path)
             found += inside
+        elif not path.exists():
+            raise FormatError("there is no such file or folder", path=path)
         else:
             found.append(path)
     return found
 
 
-def verify(*paths: str | Path, progress: Callable[[int], None] | None = None) -> Verification:
+def verify(
+    *paths: str | Path,
+    prover: str | None = None,
+    sample: int | None = 1000,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> Verification:
     """Verify files or folders of files; several files are also checked against each other for leakage.
+
+    With a `prover` (z3, eprover, prover9, table) the labels of a `sample` of sentence pairs of each file, None for all
+    of them, are asked of it as well.
 
     Files that hold the same rows in another format (same stem, as train.parquet and train.tsv) must hold the same
     content; they do not count as leaking into each other.
@@ -76,11 +87,13 @@ def verify(*paths: str | Path, progress: Callable[[int], None] | None = None) ->
             corpus = one.read(path)
         except FormatError as error:
             problems.append(Problem(str(path), error.line, "unreadable", _without_place(error)))
-            continue
-        problems += list(_wrong_answers(path, corpus, rules))
-        problems += list(_wrong_tokens(path, corpus))
-        problems += list(_repeated(path, corpus))
-        read.append((path, name, corpus))
+        else:
+            problems += list(_wrong_answers(path, corpus, rules))
+            problems += list(_wrong_tokens(path, corpus))
+            if prover is not None:
+                problems += list(_contradicted(path, corpus, prover, sample, seed, rules))
+            problems += list(_repeated(path, corpus))
+            read.append((path, name, corpus))
         if progress:
             progress(1)
     problems += list(_leaks(read))
@@ -115,8 +128,19 @@ def worked_out(corpus: Corpus) -> tuple[npt.NDArray[np.int16] | None, str]:
     except TreeError:
         return None, "no rules known: values were not worked out"
     place = {outcome: position for position, outcome in enumerate(corpus.outcomes)}
-    table = np.array([place.get(value, -2) for value in range(int(raw.max(initial=0)) + 1)], np.int16)
-    return table[raw], "the operators of ListOps and ORCHARD"
+    made, where = np.unique(raw, return_inverse=True)
+    table = np.array([place.get(value, -2) for value in made.tolist()], np.int16)
+    return table[where], "the operators of ListOps and ORCHARD"
+
+
+def _asked(corpus: Corpus) -> npt.NDArray[np.int16] | None:
+    """The targets by the rules of a task that asks for something else than the values of the roots."""
+    family = str(corpus.origin.get("task") or "")
+    try:
+        asked = getattr(TASKS.entry(family)[0].kind, "asked", None) if family else None
+    except PomonaError:
+        return None
+    return None if asked is None else asked(corpus)
 
 
 def _wrong_answers(path: Path, corpus: Corpus, rules: set[str]) -> Iterable[Problem]:
@@ -124,9 +148,11 @@ def _wrong_answers(path: Path, corpus: Corpus, rules: set[str]) -> Iterable[Prob
     rules.add(by)
     if expected is None:
         return
-    roots = expected[corpus.forest.root].reshape(len(corpus), corpus.width)
+    roots = _asked(corpus)
+    if roots is None:
+        roots = expected[corpus.forest.root].reshape(len(corpus), corpus.width)
     wrong = np.zeros(len(corpus), np.bool_)
-    if corpus.targets.shape[1] == 1 and corpus.width > 1:  # one outcome for all the trees, as "6,2"
+    if corpus.targets.shape[1] == 1 < roots.shape[1] and _paired(corpus):
         joined = [*(str(outcome) for outcome in corpus.outcomes), "?"]
         for row in range(len(corpus)):
             given, right = joined[corpus.targets[row, 0]], ",".join(joined[value] for value in roots[row])
@@ -134,11 +160,11 @@ def _wrong_answers(path: Path, corpus: Corpus, rules: set[str]) -> Iterable[Prob
                 wrong[row] = True
                 message = f"the file says {given}, the rules give {right}"
                 yield Problem(str(path), line_of(corpus, row), "wrong answer", message)
-    elif corpus.targets.shape[1] == corpus.width:
+    elif corpus.targets.shape == roots.shape:
         wrong = (roots != corpus.targets).any(axis=1)
         for row in np.flatnonzero(wrong).tolist():
-            given = ", ".join(str(corpus.outcomes[value]) for value in corpus.targets[row])
-            right = ", ".join(str(corpus.outcomes[value]) if value >= 0 else "no known outcome" for value in roots[row])
+            given = ", ".join(_shown(corpus, value, "nothing") for value in corpus.targets[row])
+            right = ", ".join(_shown(corpus, value, "no known outcome") for value in roots[row])
             message = f"the file says {given}, the rules give {right}"
             yield Problem(str(path), line_of(corpus, row), "wrong answer", message)
     nodes = np.flatnonzero(expected != corpus.values)
@@ -148,18 +174,40 @@ def _wrong_answers(path: Path, corpus: Corpus, rules: set[str]) -> Iterable[Prob
             continue
         node = int(nodes[first])
         name = corpus.forest.names[corpus.forest.symbol[node]]
-        given_value = corpus.values[node]
-        given = str(corpus.outcomes[given_value]) if given_value >= 0 else "nothing"
-        right = str(corpus.outcomes[expected[node]]) if expected[node] >= 0 else "no known outcome"
+        given = _shown(corpus, corpus.values[node], "nothing")
+        right = _shown(corpus, expected[node], "no known outcome")
         message = f"the value of {name} (node {node - int(corpus.forest.start[corpus.forest.tree[node]])}) is given as "
         yield Problem(str(path), line_of(corpus, row), "wrong node value", message + f"{given}, the rules give {right}")
 
 
+def _paired(corpus: Corpus) -> bool:
+    """Whether a target is one outcome for all the trees, as "6,2"."""
+    used = [corpus.outcomes[value] for value in np.unique(corpus.targets).tolist() if value >= 0]
+    return bool(used) and all(isinstance(one, str) and one.count(",") == corpus.width - 1 for one in used)
+
+
+def _shown(corpus: Corpus, value: int, otherwise: str) -> str:
+    return str(corpus.outcomes[value]) if value >= 0 else otherwise
+
+
+def _contradicted(
+    path: Path, corpus: Corpus, prover: str, sample: int | None, seed: int, rules: set[str]
+) -> Iterable[Problem]:
+    """Labels that a prover contradicts; what it could not decide is said with the rules, since it is no fault."""
+    from pomona.logic.verification import verify_labels
+
+    report = verify_labels(corpus, prover, sample, seed)
+    undecided = f", {len(report.unknown):,} undecided" if report.unknown else ""
+    rules.add(f"{report.prover} on {report.asked:,} pairs of {path.name}{undecided}")
+    for one in report.disagreements:
+        yield Problem(str(path), line_of(corpus, one.row), "wrong label", str(one))
+
+
 def _wrong_tokens(path: Path, corpus: Corpus) -> Iterable[Problem]:
     """Where tokens are brackets at all, they must be those of the tree: a lost bracket changes the question."""
-    if corpus.lines is not None and path.suffix in (".tsv", ".input", ".label"):
-        return  # there the tree was read from the tokens
-    if "]" not in corpus.vocabulary or np.any(corpus.forest.links[~corpus.forest.leaf]):
+    bracketed = any(word.startswith("[") or word == "]" for word in corpus.vocabulary)
+    several = corpus.width > 1 and "X" not in corpus.vocabulary  # trees that are not written one after the other
+    if not bracketed or several or np.any(corpus.forest.links[~corpus.forest.leaf]):
         return
     given = codes(corpus.vocabulary)[corpus.tokens]
     wrong = np.ones(len(corpus), np.bool_)
@@ -187,7 +235,11 @@ def _repeated(path: Path, corpus: Corpus) -> Iterable[Problem]:
 
 
 def _stem(path: Path) -> str:
-    return str(path.parent / path.name.split(".")[0])
+    """The path without the suffix of a format: train.lra.tsv and train.parquet are both train."""
+    for suffix in sorted((one.SUFFIX for one in formats.formats().values()), key=len, reverse=True):
+        if path.name.endswith(suffix):
+            return str(path)[: -len(suffix)]
+    return str(path)
 
 
 def _leaks(read: Sequence[tuple[Path, str, Corpus]]) -> Iterable[Problem]:

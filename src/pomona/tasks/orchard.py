@@ -123,6 +123,8 @@ class Orchard(Task):
         deepest = max(self.depths[1], self.tested[1])
         if self.cap is not None and not deepest <= self.cap <= 60:
             raise SpecError(f"cap = {self.cap}: trees of depth {deepest} need as many levels, and 60 are the most")
+        if self.pool:
+            raise SpecError(f"pool = {self.pool}: every split of orchard is a run of its own; there is no common pool")
         numbers = [operator.number for operator in operators]
         if self.dependency != "natural" and INTERPRETED in numbers:
             raise SpecError(f"dependency = {self.dependency!r} works with built-in operators only")
@@ -133,7 +135,7 @@ class Orchard(Task):
     # -- splits and their laws -------------------------------------------------------------------------------------
 
     @property
-    def splits(self) -> dict[str, int]:
+    def every_split(self) -> dict[str, int]:
         return {
             "test": self.test,
             **{f"test-{depth}": self.test for depth in range(self.tested[0], self.tested[1] + 1)},
@@ -149,14 +151,13 @@ class Orchard(Task):
         size, _, depth = split.partition("-")
         both = (int(depth), int(depth)) if depth else self.depths
         cap = self.cap or (both[1] if size == "test" and depth else self.depths[1])
-        settled = {"depths": both, "tested": both, "cap": cap, **dict.fromkeys(self.sized, 0), size: self.splits[split]}
+        settled = {"depths": both, "tested": both, "cap": cap, **dict.fromkeys(self.splits, 0)}
+        settled[size] = self.every_split[split]
         return dataclasses.replace(self, shift=(), **{**settled, **changes})
 
-    def may_share(self, other: Task) -> bool:
+    def apart(self, other: Task) -> bool:
         """Trees of different depths are different trees."""
-        if not isinstance(other, Orchard):
-            return True
-        return self.depths[0] <= other.depths[1] and other.depths[0] <= self.depths[1]
+        return isinstance(other, Orchard) and (self.depths[0] > other.depths[1] or other.depths[0] > self.depths[1])
 
     @property
     def rows(self) -> int:
