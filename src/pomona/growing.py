@@ -28,11 +28,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pomona.algebra import close
+from pomona.algebra import apply, close
 from pomona.compiled import Floats, Ints, compiled, inlined
 from pomona.randomness import below, mix
 
 TOO_SMALL, UNDECIDED = -1, -2  # what growing returns instead of a place
+SHAPES, VALUES, RESTS = range(3)
 PATIENCE = 400  # tries to find neighbours that let the chosen way decide
 _32 = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -56,6 +57,7 @@ class Grammar(NamedTuple):
     operators: npt.NDArray[np.int64]  # numbers of their rules
     integers: int  # a terminal holds 1 to so many
     copying: np.uint64  # in 2**32: how often a terminal quotes, if it can
+    worked_out: int  # of the lists grown: SHAPES only, their VALUES, or what the values rest on as well (RESTS)
 
 
 class Nodes(NamedTuple):
@@ -119,9 +121,10 @@ def heights(cap: int, branching: float, unary: bool) -> Heights:
                 if rest:
                     decided[levels, height, rest] = branching * weights.sum()
                 if weights.sum() > 0:
-                    left += [a for a, _ in pairs]
-                    right += [b for _, b in pairs]
-                    upto += list(np.cumsum(weights) / weights.sum())
+                    order = np.argsort(-weights, kind="stable")  # the likeliest first, for it is found first
+                    left += [pairs[place][0] for place in order]
+                    right += [pairs[place][1] for place in order]
+                    upto += list(np.cumsum(weights[order]) / weights.sum())
             first[levels, height, cap + 1] = len(left)
     return Heights(first, np.array(left, np.int64), np.array(right, np.int64), np.array(upto))
 
@@ -193,10 +196,14 @@ def grow(
         for node in range(before, at):
             value[stacked], rest[stacked] = nodes.value[node], nodes.rest[node]
             stacked += 1
+        answer, deepest = 0, 0
         while level > top and right[level - 1] < 0:
             level -= 1
             first = began[level]
-            answer, deepest = close(grammar.operators[operator[level]], value, rest, ranked, first, stacked)
+            if grammar.worked_out == RESTS:
+                answer, deepest = close(grammar.operators[operator[level]], value, rest, ranked, first, stacked)
+            elif grammar.worked_out == VALUES:
+                answer = apply(grammar.operators[operator[level]], value, first, stacked)
             nodes.symbol[at], nodes.arity[at], nodes.level[at] = 10 + operator[level], stacked - first, level
             nodes.quoted[at], nodes.value[at], nodes.rest[at] = -1, answer, deepest
             value[first], rest[first] = answer, deepest

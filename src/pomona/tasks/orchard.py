@@ -42,8 +42,11 @@ from pomona.compiled import Floats, Ints, compiled
 from pomona.corpus import KEY_SEED, Corpus, Outcome, absorb, codes
 from pomona.errors import SpecError
 from pomona.growing import (
+    RESTS,
+    SHAPES,
     TOO_SMALL,
     UNDECIDED,
+    VALUES,
     Grammar,
     Nodes,
     fill_bins,
@@ -175,7 +178,7 @@ class Orchard(Task):
         return _classes(self, int(key))[1].copy() if self.bins() else None
 
     def ahead(self, missing: int) -> int:
-        return max(64, missing + missing // 8)  # next to no draw is thrown away
+        return max(64, missing + missing // 8) if self.bins() else missing + 64  # next to no draw is thrown away
 
     # -- draws -----------------------------------------------------------------------------------------------------
 
@@ -188,7 +191,7 @@ class Orchard(Task):
         words = (*DIGITS, *(f"[{name}" for name in self.operators), "X", "]")
         return (*words, "[COPY", *map(str, range(10, numbers))) if self.quoting else words
 
-    def _grammar(self) -> Grammar:
+    def _grammar(self, worked_out: int) -> Grammar:
         assert self.cap is not None, "scan and build belong to the law of a split"
         unary = self.shape == "code"
         return Grammar(
@@ -198,13 +201,14 @@ class Orchard(Task):
             np.array([operator.number for operator in operators_named(self.operators)], np.int64),
             self.integers,
             np.uint64(round(self.copying * 2**32) if self.quoting else 0),
+            worked_out if self.dependency == "natural" else RESTS,
         )
 
     def scan(self, key: np.uint64, first: int, count: int) -> Scan:
         table, _, upto = _classes(self, int(key))
         numbers = 256
         while True:
-            arguments = (self._grammar(), REFERENCES.index(self.references), self.copies == "digits")
+            arguments = (self._grammar(SHAPES), REFERENCES.index(self.references), self.copies == "digits")
             found, keys, bins, enough = _scan(
                 key, first, count, table, upto, *arguments, codes(self.vocabulary(numbers))
             )
@@ -218,11 +222,12 @@ class Orchard(Task):
         numbers = np.asarray(numbers, np.int64)
         token_start = np.zeros(len(numbers) + 1, np.int64)
         start = np.zeros(len(numbers) * self.trees + 1, np.int64)
-        room = 64 * len(numbers) + 8192
+        # Sizes grow with the square of the depth; memory that is never touched costs nothing, a second go does.
+        room = (32 + 3 * self.trees * self.depths[1] ** 2 // 2) * len(numbers) + 8192
         tokens, symbol, values = np.empty(room, np.uint16), np.empty(room, np.int16), np.empty(room, np.int16)
         parent, link = np.empty(room, np.int32), np.empty(room, np.int32)
         table, _, upto = _classes(self, int(key))
-        arguments = (table, upto, self._grammar(), REFERENCES.index(self.references), self.copies == "digits")
+        arguments = (table, upto, self._grammar(VALUES), REFERENCES.index(self.references), self.copies == "digits")
         done = 0
         while True:
             done = _build(key, numbers, done, token_start, start, tokens, symbol, parent, link, values, *arguments)
