@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import itertools
 from typing import Any
 
@@ -160,6 +161,12 @@ class TestTheProperty:
         space = [tree(sum(bit << place for place, bit in enumerate(bits))) for bits in itertools.product(*domains)]
         by_node = certify(corpus_of(train), by="node")
         assert by_node.fair == bool(compose(learn(corpus_of(train), by="node"), corpus_of(space)).right.all())
+
+
+def test_the_concept_page_runs() -> None:
+    done = doctest.testfile("../docs/fairness.md", encoding="utf-8")
+    assert done.attempted > 10
+    assert done.failed == 0
 
 
 class TestEdgeCases:
