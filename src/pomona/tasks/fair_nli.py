@@ -52,10 +52,7 @@ _NAMES = ("hardest", *(f"rho-{ratio.numerator}-{ratio.denominator}" for ratio in
 
 PRESETS: dict[str, dict[str, Any]] = {
     **{name: {"redundancy": float(ratio)} for name, ratio in zip(_NAMES, RATIOS, strict=True)},
-    **{
-        f"{name}-strict": {"redundancy": float(ratio), "lexical": "strict"}
-        for name, ratio in zip(_NAMES, RATIOS, strict=True)
-    },
+    "hardest-strict": {"redundancy": 0.0, "lexical": "strict"},
 }
 
 
