@@ -23,7 +23,9 @@ def mix(word: int) -> int:
     return word ^ (word >> 31)
 
 
-def draw(key: int, number: int, *, branching: float, depth: int, arguments: int, operators: Sequence[str], no_digit: bool) -> Any:
+def draw(
+    key: int, number: int, *, branching: float, depth: int, arguments: int, operators: Sequence[str], no_digit: bool
+) -> Any:
     """Draw number `number` as a nested tuple (operator, argument, ...), by recursion."""
     state = mix((key + number * 0x9E3779B97F4A7C15) & WORD)
     gamma = mix(state ^ 0xD6E8FEB86659FD93) | 1

@@ -23,6 +23,7 @@ from pomona.errors import FormatError
 from pomona.files import read_bytes, replacing, write_json
 
 NAMES = ["parquet", "jsonl", "tsv", "lra"]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(pm.__file__).parents[1])}
 
 
 @pytest.fixture(scope="module")
@@ -109,9 +110,7 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_file(tmp_path: Path, name:
     path = suffixed(tmp_path, name)
     whole = {pm.generate("listops/d20s", split="test", seed=s, train=600, dev=20, test=200).fingerprint for s in (1, 2)}
     for moment in (0.011, 0.047):
-        process = subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": "src"}
-        )
+        process = subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, env=ENVIRONMENT)
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == b"ready\n"

@@ -1,4 +1,4 @@
-"""Determinism: the same spec gives the same bits for any workers, chunks, shards, hash seed; other seeds give others."""
+"""Determinism: the same spec gives the same bits for any workers, chunks, hash seed; other seeds give others."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_hash_seed_of_python_changes_nothing(hash_seed: str) -> None:
     code = (
         "import pomona as pm; "
         f"print(pm.generate('listops/d20s', seed=7, **{SMALL}).fingerprint, "
-        f"pm.generate('listops/depth-generalisation', split='test', seed=7, train=50, dev=10, test=20, iid=10).fingerprint)"
+        "pm.generate('listops/depth-generalisation', 'test', 7, train=50, dev=10, test=20, iid=10).fingerprint)"
     )
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
@@ -69,7 +69,7 @@ def test_neighbouring_seeds_share_no_more_than_distant_ones() -> None:
 
 
 def test_golden_fingerprints() -> None:
-    """Pinned on purpose: a change here means that published seeds no longer give the published data; raise `version`."""
+    """Pinned on purpose: a change here means that published seeds give other data than before; raise `version`."""
     pinned = json.loads(GOLDEN.read_text())
     assert len(pinned) >= 6
     for line, fingerprint in pinned.items():

@@ -18,17 +18,23 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "Certificate": "fairness",
     "Corpus": "corpus",
     "Example": "corpus",
     "Forest": "trees",
     "Operator": "algebra",
     "PomonaError": "errors",
     "Task": "sampling",
+    "TreFit": "reconstruction",
+    "certify": "fairness",
+    "check": "fairness",
     "define_operator": "algebra",
     "denote": "algebra",
     "describe": "describing",
     "draw": "drawing",
     "generate": "sampling",
+    "minimal": "fairness",
+    "mirror": "fairness",
     "parse_f1": "measures.parse_f1",
     "read": "formats",
     "read_tree": "brackets:read",
@@ -36,6 +42,10 @@ _HOME = {
     "stream": "sampling",
     "svg": "drawing",
     "task": "sampling:TASKS.add",
+    "topographic_similarity": "measures.topographic",
+    "tre": "reconstruction",
+    "tre_layers": "reconstruction",
+    "tree_edit_distance": "measures.edit_distance",
     "verify": "verifying",
     "write": "formats",
     "write_tree": "brackets:write",
@@ -51,8 +61,12 @@ if TYPE_CHECKING:
     from pomona.describing import describe
     from pomona.drawing import draw, svg
     from pomona.errors import PomonaError
+    from pomona.fairness import Certificate, certify, check, minimal, mirror
     from pomona.formats import read, write
+    from pomona.measures.edit_distance import tree_edit_distance
     from pomona.measures.parse_f1 import parse_f1
+    from pomona.measures.topographic import topographic_similarity
+    from pomona.reconstruction import TreFit, tre, tre_layers
     from pomona.sampling import TASKS, Task, generate, stream
     from pomona.trees import Forest
     from pomona.verifying import verify

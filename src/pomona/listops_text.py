@@ -260,7 +260,7 @@ def lines(corpus: Corpus, *, source_first: bool, path: str | Path, grouped: bool
     if bad >= 0:
         shown = " ".join(corpus[bad].tokens[:12])
         raise FormatError(f"{_LISTOPS}; row {bad + 1} is not: {shown[:60]}", path=path)
-    return memoryview(text[at:])
+    return text[at:].data
 
 
 _LISTOPS = (
@@ -323,12 +323,15 @@ def _lines(
                 if (arity[node] > 0) != (kind == _CLOSE):
                     return at, row
                 node -= 1
-            at -= lengths[token]
-            for letter in range(lengths[token]):
-                out[at + letter] = letters[token, letter]
-            at -= 1
+            if kind != _OPEN:  # one letter
+                at -= 2
+                out[at], out[at + 1] = BLANK, letters[token, 0]
+                continue
+            at -= lengths[token] + 1
             out[at] = BLANK
-            if kind == _OPEN and grouped:
+            for letter in range(lengths[token]):
+                out[at + 1 + letter] = letters[token, letter]
+            if grouped:
                 for _ in range(arguments[level] + 1):
                     at -= 2
                     out[at], out[at + 1] = BLANK, ROUND_OPEN

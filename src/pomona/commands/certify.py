@@ -94,7 +94,7 @@ def _print(certificate: Certificate, corpora: dict[str, Corpus], most: int) -> N
         terminal.out.print(f"... and {len(certificate.conflicts) - most:,} more conflicts (--most 0 prints all)")
     listed = certificate.violations[: most or None]
     for violation in listed:
-        terminal.out.print("\n" + terminal.plain(_drawn(violation, corpora.get("test"))))
+        terminal.out.print("\n" + terminal.plain(_drawn(violation, corpora.get("test")), lines=True))
     if certificate.missing > len(listed):
         terminal.out.print(
             f"\n... and {certificate.missing - len(listed):,} more facts are missing (--most 0, or --out, lists them)"

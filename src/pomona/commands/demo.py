@@ -45,7 +45,7 @@ def demo(
     train, test = corpora["train"], corpora["test"]
     gold = binary.binarise(test.forest)
     lengths = np.asarray(test.lengths)
-    branching = {style: binary.branching(lengths, style) for style in ("left", "right")}  # type: ignore[arg-type]
+    branching = {style: binary.branching(lengths, style) for style in ("left", "right")}
     several = lengths > 1
     keys = [corpus.keys for corpus in corpora.values()]
     shared = sum(len(one) for one in keys) - len(np.unique(np.concatenate(keys)))
@@ -59,8 +59,9 @@ def demo(
         ("parse F1 of right-branching trees", f"{100 * parse_f1(branching['right'], gold).value:.1f}"),
         ("parse F1 of random trees, exact expectation", f"{100 * expected_f1(gold).value:.1f}"),
         ("the same against left-branching trees", f"{100 * expected_branching_f1(lengths[several]).mean():.1f}"),
-        ("average depth of a token: gold, random", f"{average_depth(gold).value:.1f}, {expected_depth(lengths[several]).mean():.1f}"),
-    ]  # fmt: skip
+        ("average depth of a token in the gold trees", f"{average_depth(gold).value:.1f}"),
+        ("the same in random trees, exact expectation", f"{expected_depth(lengths[several]).mean():.1f}"),
+    ]
     terminal.out.print(terminal.table(None, ["fact", "test set"], rows))
     terminal.out.print(
         f"\nEverything is in [bold]{terminal.plain(out)}/[/bold]. No model was trained here; the next thing to try:\n"
