@@ -18,6 +18,7 @@ from pomona.corpus import Corpus
 from pomona.errors import FairnessError, SpecError, SplitError, TreeError
 from pomona.fairness import certify, check, compose, fair_for, fold, learn, minimal, mirror
 from pomona.fairness.covering import cover
+from pomona.fairness.facts import _find
 from pomona.fairness.folding import demonstration
 from pomona.sampling import TASKS, corpus_of_trees, generate
 from pomona.trees import Forest
@@ -211,6 +212,21 @@ class TestEdgeCases:
         certificate = certify(corpus, corpus)
         assert certificate.fair
         assert len(certificate.witnesses) == 1
+
+    def test_the_table_compares_inputs_and_not_hashes(self) -> None:
+        # One fact, f(1, 2), in every slot but the last: whatever the hash, the look-up meets it first.
+        slots = np.array([0] * 15 + [-1], np.int32)
+        functions, start, pool = np.array([4], np.int32), np.array([0, 2]), np.array([1, 2, 1], np.int32)
+        for function, inputs, found in (
+            (4, [1, 2], 0),
+            (4, [1], -1),
+            (4, [1, 2, 1], -1),
+            (4, [2, 1], -1),
+            (5, [1, 2], -1),
+        ):
+            asked = np.array(inputs, np.int32)
+            slot, fact = _find(slots, functions, start, pool, function, asked, 0, len(asked))
+            assert fact == found or slot == 15
 
     def test_given_functions_are_not_looked_up(self) -> None:
         train = corpus_of([("f", 1, ("g", 2, ("x", "a")))])
