@@ -85,20 +85,23 @@ consistent = st.tuples(
 ).map(lambda drawn: ([labelled(s, drawn[2]) for s in drawn[0]], [labelled(s, drawn[2]) for s in drawn[1]]))
 
 
-def mislabelled(trees: list[oracle.Node], which: int) -> list[oracle.Node]:
-    """The same trees with the root of one of them changed."""
-    changed = list(trees)
-    tree = changed[which % len(trees)]
-    if len(tree) > 2:
-        changed[which % len(trees)] = (tree[0], "a" if tree[1] != "a" else "b", *tree[2:])
-    return changed
+def contradicted(trees: list[oracle.Node], which: int) -> list[oracle.Node]:
+    """The same trees, and one of them again with another value at its root."""
+    tree = trees[which % len(trees)]
+    return [*trees, (tree[0], "a" if tree[1] != "a" else "b", *tree[2:])] if len(tree) > 2 else trees
+
+
+def spoilt(data: Any, which: int, where: str) -> tuple[list[oracle.Node], list[oracle.Node]]:
+    """Train and test that share some trees, one of the two perhaps contradicting itself."""
+    train, test = data
+    test = [*test, *train[:2]]
+    return contradicted(train, which) if where == "train" else train, contradicted(
+        test, which
+    ) if where == "test" else test
 
 
 any_data = st.tuples(consistent, st.integers(0, 7), st.sampled_from(["none", "train", "test"])).map(
-    lambda drawn: (
-        mislabelled(drawn[0][0], drawn[1]) if drawn[2] == "train" else drawn[0][0],
-        mislabelled(drawn[0][1], drawn[1]) if drawn[2] == "test" else drawn[0][1],
-    )
+    lambda drawn: spoilt(*drawn)
 )
 
 
