@@ -135,6 +135,11 @@ class TestTheDial:
         assert set(codes_of(again)) == set(codes_of(one))  # another draw of the same split
         assert again.fingerprint != one.fingerprint
 
+    def test_labels_stay_balanced_where_many_draws_are_equal(self) -> None:
+        train = generate("fair_nli/hardest", **SMALL | {"vocabulary": 2, "train": 9_000})
+        assert list(train.labels().values())[len(Relation) : len(Relation) + 3] == [3_000] * 3
+        assert not len(train.duplicates())
+
     def test_a_mirror_without_one_projection(self) -> None:
         train = generate("fair_nli/rho-1-4", **SMALL | {"train": 20_000})
         fact = ("NEGVP", ("ε/not", "⊏"))
