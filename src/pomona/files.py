@@ -12,7 +12,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,8 @@ def replacing(path: str | Path) -> Iterator[Path]:
     except OSError as error:
         raise FormatError(f"cannot be written: {error.strerror or error}", path=target) from error
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing could be written there is nothing to remove
+            beside.unlink(missing_ok=True)
 
 
 def write_json(path: str | Path, value: Any) -> None:
