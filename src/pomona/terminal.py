@@ -40,7 +40,7 @@ def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[obj
     """A plain table; the first `left` columns are text, the others numbers."""
     made = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
     for position, column in enumerate(columns):
-        made.add_column(column, justify="left" if position < left else "right")
+        made.add_column(column, justify="left" if position < left else "right", no_wrap=position >= left)
     for row in rows:
         made.add_row(*(plain(cell) for cell in row))
     return made
@@ -67,3 +67,27 @@ def progress(label: str, total: int | None, *, quiet: bool = False) -> Iterator[
     with Progress(*columns, console=err, transient=True) as bar:
         job = bar.add_task(label, total=total)
         yield lambda done: bar.advance(job, done)
+
+
+def bars(values: Sequence[float] | Any, *, rows: int = 16, width: int = 50) -> list[str]:
+    """A histogram in lines of text, lowest first.
+
+    >>> for line in bars([0, 0, 0, 1, 1, 2], rows=3, width=6): print(line)
+        0 │██████ 3
+        1 │████ 2
+        2 │██ 1
+    """
+    import numpy as np
+
+    known = np.asarray(values, float)
+    if not len(known):
+        return []
+    step = max(1, int(np.ceil((known.max() + 1e-9) / rows)))
+    places = (known // step).astype(int)
+    counts = np.bincount(places)
+    unit = counts.max() / width
+    lines = []
+    for place, count in enumerate(counts.tolist()):
+        label = f"{place * step}" if step == 1 else f"{place * step}-{(place + 1) * step}"
+        lines.append(f"{label:>5} │{'█' * round(count / unit)} {count:,}")
+    return lines

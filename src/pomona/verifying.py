@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pomona import algebra, brackets, formats
-from pomona.corpus import Corpus
+from pomona.corpus import Corpus, codes
 from pomona.errors import FormatError, PomonaError, TreeError
 from pomona.sampling import TASKS
+from pomona.trees import gather
 
 
 @dataclass(frozen=True)
@@ -152,10 +153,21 @@ def _wrong_tokens(path: Path, corpus: Corpus) -> Iterable[Problem]:
         return  # there the tree was read from the tokens
     if corpus.width != 1 or "]" not in corpus.vocabulary or corpus.forest.link is not None:
         return
-    for row, (tokens, tree) in enumerate(zip(corpus.texts, brackets.write(corpus.forest), strict=True)):
-        if tokens != tree:
-            message = f"the tokens are not those of the tree {tree[:80]}"
-            yield Problem(str(path), line_of(corpus, row), "wrong tokens", message)
+    node, kind, start = brackets.walk(corpus.forest)
+    names = corpus.forest.names
+    spelled = (names, tuple(f"[{name}" for name in names), ("]",) * len(names))  # by LEAF, OPEN, CLOSE
+    expected = np.stack([codes(words) for words in spelled])[kind, corpus.forest.symbol[node]]
+    given = codes(corpus.vocabulary)[corpus.tokens]
+    wrong = corpus.lengths != np.diff(start)
+    same = np.flatnonzero(~wrong)
+    _, mine = gather(corpus.token_start, same)
+    _, theirs = gather(start, same)
+    differs = given[mine] != expected[theirs]
+    wrong[np.repeat(same, corpus.lengths[same])[differs]] = True
+    for row in np.flatnonzero(wrong).tolist():
+        tree = brackets.write(corpus.forest[row])[0]
+        message = f"the tokens are not those of the tree {tree[:80]}"
+        yield Problem(str(path), line_of(corpus, row), "wrong tokens", message)
 
 
 def _repeated(path: Path, corpus: Corpus) -> Iterable[Problem]:

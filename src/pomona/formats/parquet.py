@@ -45,16 +45,16 @@ class Writer:
     def __init__(self, path: Path, shown: Path) -> None:
         self._path, self._shown = path, shown
         self._file: Any = None
-        self._fingerprint = Fingerprint()
+        self.fingerprint = Fingerprint()
         self._rows = 0
         self._about: dict[str, Any] = {}
 
     def write(self, corpus: Corpus) -> None:
         table = _table(corpus)
         if self._file is None:
-            plain = [name for name in table.column_names if name not in ("id", "length", "nesting", "dependency")]
+            worded = [f"{name}.list.element" for name in ("tokens", "symbols", "values", "target")]
             self._file = pq.ParquetWriter(
-                self._path, table.schema, compression="zstd", use_dictionary=[*plain, "length", "nesting", "dependency"]
+                self._path, table.schema, compression="zstd", use_dictionary=worded, write_statistics=False
             )
             self._about = {"format": 1, "width": corpus.width, "origin": plain_origin(corpus.origin)}
             self._about["own_ids"] = corpus.ids is not None
@@ -63,7 +63,7 @@ class Writer:
                 "the chunks of one file must have the same columns and kinds of outcome", path=self._shown
             )
         self._file.write_table(table)
-        self._fingerprint.update(corpus)
+        self.fingerprint.update(corpus)
         self._rows += len(corpus)
         tables = {"vocabulary": corpus.vocabulary, "names": corpus.forest.names, "outcomes": corpus.outcomes}
         for name, words in tables.items():
@@ -71,7 +71,7 @@ class Writer:
 
     def close(self) -> None:
         if self._file is not None:
-            self._about |= {"rows": self._rows, "fingerprint": self._fingerprint.hexdigest()}
+            self._about |= {"rows": self._rows, "fingerprint": self.fingerprint.hexdigest()}
             self._file.add_key_value_metadata({_META: json.dumps(self._about, ensure_ascii=False).encode()})
             self._file.close()
 

@@ -1,0 +1,63 @@
+"""`pomona show`: look at examples."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pomona import terminal
+
+
+def show(
+    source: Annotated[str, typer.Argument(help="A task's name, as listops/d20s, or a file.")],
+    n: Annotated[int, typer.Option("-n", help="How many examples.", min=1)] = 3,
+    split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
+    seed: Annotated[int, typer.Option(help="Which draw of a task.")] = 0,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting, as branching=0.3; may repeat.")
+    ] = None,
+    svg: Annotated[str, typer.Option(help="Also write the first tree to this SVG file.", show_default=False)] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Show examples: the sequence, the answer, and the tree drawn with the value of every node.
+
+    Example: [bold]pomona show listops/d20s --seed 1 -n 3[/bold]
+    """
+    from pomona import drawing
+    from pomona.files import replacing
+    from pomona.registry import parse_settings
+    from pomona.sources import corpus_from
+
+    corpus = corpus_from(source, split=split, seed=seed, size=n, settings=parse_settings(settings or []))
+    examples = list(corpus)
+    if svg and examples:
+        with replacing(svg) as path:
+            path.write_text(drawing.svg(examples[0].trees, examples[0].values), encoding="utf-8")
+    if as_json:
+        terminal.emit_json(
+            [
+                {
+                    "id": one.id,
+                    "tokens": one.tokens,
+                    "target": one.target,
+                    "trees": [str(tree) for tree in one.trees.nested()],
+                    "values": one.values,
+                    "length": one.length,
+                    "nesting": one.nesting,
+                    "dependency": one.dependency,
+                }
+                for one in examples
+            ]
+        )
+        return
+    for one in examples:
+        answer = ", ".join(str(part) for part in one.target)
+        terminal.out.print(f"{terminal.plain(one.text)}  [bold]->  {terminal.plain(answer)}[/bold]")
+        terminal.out.print(
+            f"[dim]{one.length} tokens, nesting {one.nesting}, dependency depth {one.dependency}, id {one.id}[/dim]"
+        )
+        drawn = drawing.draw(one.trees, one.values, width=terminal.out.width)
+        terminal.out.print(terminal.plain(drawn) + "\n")
+    if svg:
+        terminal.out.print(f"Wrote {terminal.plain(svg)}")

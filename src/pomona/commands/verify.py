@@ -1,0 +1,56 @@
+"""`pomona verify`: read everything again, work everything out again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pomona import terminal
+
+
+def verify(
+    paths: Annotated[list[Path], typer.Argument(help="Files, or folders of files (train, dev, test).")],
+    most: Annotated[int, typer.Option(help="Problems to print; 0 for all.", min=0)] = 50,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Re-read and re-evaluate every row; find wrong answers, lost brackets, duplicates and leaks between splits.
+
+    Prints file:line for each problem. Exit status 0 when all holds, 1 when something does not.
+
+    Example: [bold]pomona verify data/[/bold]
+    """
+    from pomona.verifying import files_in
+    from pomona.verifying import verify as verified
+
+    files = files_in(paths)
+    with terminal.progress("verifying", len(files), quiet=as_json) as advance:
+        result = verified(*files, progress=advance)
+    if as_json:
+        terminal.emit_json(
+            {
+                "holds": result.holds,
+                "answers": result.answers,
+                "files": [
+                    {"path": path, "format": kind, "rows": rows, "fingerprint": print_}
+                    for path, kind, rows, print_ in result.files
+                ],
+                "problems": [vars(problem) for problem in result.problems],
+            }
+        )
+    else:
+        shown = result.problems if most == 0 else result.problems[:most]
+        for problem in shown:
+            terminal.out.print(terminal.plain(problem))
+        if len(shown) < len(result.problems):
+            terminal.out.print(f"... and {len(result.problems) - len(shown):,} more (--most 0 prints all)")
+        rows = [(path, kind, print_[:16], f"{count:,}") for path, kind, count, print_ in result.files]
+        terminal.out.print(terminal.table(None, ["file", "format", "fingerprint", "rows"], rows, left=3))
+        terminal.out.print(f"Answers worked out by {terminal.plain(result.answers)}.")
+        if result.holds:
+            terminal.out.print("[bold green]All holds[/]: every answer recomputes, no duplicates, no leaks.")
+        else:
+            terminal.out.print(f"[bold red]{len(result.problems):,} problems[/].")
+    if not result.holds:
+        raise typer.Exit(terminal.CHECK_FAILED)

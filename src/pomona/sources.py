@@ -1,0 +1,41 @@
+"""What a command is given: a file, or the name of a task whose examples are made on the spot.
+
+corpus_from("data/test.parquet")
+corpus_from("listops/d20s", split="test", seed=7)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pomona import formats
+from pomona.corpus import Corpus
+from pomona.errors import FormatError, SpecError
+from pomona.sampling import TASKS, generate
+
+
+def corpus_from(
+    source: str,
+    *,
+    split: str = "test",
+    seed: int = 0,
+    size: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Corpus:
+    """The corpus of a path or of a task's name; a name that is neither is an error that says what both would need."""
+    if Path(source).is_file():
+        if settings:
+            raise SpecError(f"{source} is a file; settings go with a task's name, as listops/d20s")
+        corpus = formats.read(source)
+        return corpus if size is None else corpus[:size]
+    if Path(source).is_dir():
+        raise FormatError("this is a folder; name one of the files in it", path=source)
+    if source.endswith((".parquet", ".jsonl", ".tsv")):
+        raise FormatError("there is no such file", path=source)
+    try:
+        TASKS.entry(source)
+    except SpecError as error:
+        raise SpecError(f"there is no file {source!r}, and {error}") from None
+    return generate(source, split=split, seed=seed, size=size, **(settings or {}))
