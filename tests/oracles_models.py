@@ -1,0 +1,46 @@
+"""Slow twins of the models: one sentence, one node, one step at a time, in torch that can be believed at a glance.
+
+They take the fast module's own parameters, so that outputs and gradients can be compared number by number. They are
+also what the benchmarks race against. Nothing here knows of plans, shared subtrees or compiled loops.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+def pair(cell: nn.Module, left: tuple[Tensor, Tensor], right: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """The TreeLSTM cell (Tai et al. 2015, equations 9-14) on the concatenated children."""
+    weight = torch.cat([cell.left, cell.right], 1)
+    i, f_l, f_r, o, u = nn.functional.linear(torch.cat([left[0], right[0]], -1), weight, cell.bias).chunk(5, -1)
+    c = f_l.sigmoid() * left[1] + f_r.sigmoid() * right[1] + i.sigmoid() * u.tanh()
+    return o.sigmoid() * c.tanh(), c
+
+
+def treelstm_by_stack(module: nn.Module, tokens: list[list[int]], steps: list[list[int]]) -> Tensor:
+    """Roots of many sentences by shift and reduce: a step of the whole batch at a time, a Python stack a sentence.
+
+    Reductions of one step are one call of the cell, as in the SPINN code this stands for.
+    """
+    h, c = module.leaf.chunk(2, 1)
+    buffers = [list(zip(h[row].split(1), c[row].split(1), strict=True)) for row in tokens]
+    for buffer in buffers:
+        buffer.reverse()
+    stacks: list[list[tuple[Tensor, Tensor]]] = [[] for _ in tokens]
+    for step in range(max(map(len, steps))):
+        reducing = [row for row in range(len(tokens)) if step < len(steps[row]) and steps[row][step] == 1]
+        for row in range(len(tokens)):
+            if step < len(steps[row]) and steps[row][step] == 0:
+                stacks[row].append(buffers[row].pop())
+        if reducing:
+            rights = [stacks[row].pop() for row in reducing]
+            lefts = [stacks[row].pop() for row in reducing]
+            made = pair(
+                module.cell,
+                (torch.cat([one[0] for one in lefts]), torch.cat([one[1] for one in lefts])),
+                (torch.cat([one[0] for one in rights]), torch.cat([one[1] for one in rights])),
+            )
+            for place, state in zip(reducing, zip(made[0].split(1), made[1].split(1), strict=True), strict=True):
+                stacks[place].append(state)
+    return torch.cat([stack[0][0] for stack in stacks])
