@@ -44,3 +44,30 @@ def treelstm_by_stack(module: nn.Module, tokens: list[list[int]], steps: list[li
             for place, state in zip(reducing, zip(made[0].split(1), made[1].split(1), strict=True), strict=True):
                 stacks[place].append(state)
     return torch.cat([stack[0][0] for stack in stacks])
+
+
+def st_gumbel_naive(
+    cell: nn.Module, h: Tensor, c: Tensor, q: Tensor, tau: Tensor, noise: Tensor | None
+) -> tuple[Tensor, list[int]]:
+    """One sentence, every candidate of every round computed anew, straight-through by autograd (Choi et al. 2018).
+
+    h and c are [tokens, H]; noise holds the candidates of round 1, then of round 2, ... Gives the root's h and the
+    positions that were merged.
+    """
+    merged, at = [], 0
+    while len(h) > 1:
+        new_h, new_c = pair(cell, (h[:-1], c[:-1]), (h[1:], c[1:]))
+        scores = new_h @ q
+        count = len(scores)
+        if noise is not None:
+            scores = (scores + noise[at : at + count]) / tau
+            at += count
+        soft = scores.softmax(0)
+        k = int(soft.argmax())
+        hard = nn.functional.one_hot(torch.tensor(k), count).to(soft)
+        y = hard + soft - soft.detach() if noise is not None else hard
+        stay, move = (1 - y.cumsum(0))[:, None], (y.cumsum(0) - y)[:, None]
+        h = y[:, None] * new_h + stay * h[:-1] + move * h[1:]
+        c = y[:, None] * new_c + stay * c[:-1] + move * c[1:]
+        merged.append(k)
+    return h[0], merged

@@ -12,6 +12,7 @@ the rest of a step is a compiled loop with its derivative by hand, and plain tor
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -190,8 +191,8 @@ class LSTM(nn.Module):
     def _plain(self, table: Tensor, tokens: npt.NDArray[np.int64], at: npt.NDArray[np.int64]) -> Tensor:
         h = c = table.new_zeros(int(at[1]), self.width)
         states = []
-        for first, last in zip(at[:-1], at[1:], strict=True):
-            running = int(last - first)
+        for first, last in pairwise(at.tolist()):
+            running = last - first
             word = table[torch.from_numpy(tokens[first:last]).to(table.device)]
             i, f, o, u = (word + h[:running] @ self.state.t()).chunk(4, 1)
             c = f.sigmoid() * c[:running] + i.sigmoid() * u.tanh()
