@@ -71,3 +71,48 @@ def st_gumbel_naive(
         c = y[:, None] * new_c + stay * c[:-1] + move * c[1:]
         merged.append(k)
     return h[0], merged
+
+
+def rl_spinn_by_lists(
+    module: nn.Module, tokens: list[list[int]], uniform: list[Tensor] | None
+) -> tuple[Tensor, list[list[int]], list[tuple[int, Tensor]]]:
+    """RL-SPINN with a Python list for each stack: roots, actions, and for each choice its sentence and log pi.
+
+    Reductions of one step are one call of the cell, as in the SPINN code this stands for.
+    """
+    h, c = module.leaf.chunk(2, 1)
+    word, first, second = module.policy.view(3, 2, -1)
+    stacks: list[list[tuple[Tensor, Tensor]]] = [[] for _ in tokens]
+    actions: list[list[int]] = [[] for _ in tokens]
+    position, chosen = [0] * len(tokens), []
+    for step in range(2 * max(map(len, tokens)) - 1):
+        reducing = []
+        for row, words in enumerate(tokens):
+            if step >= 2 * len(words) - 1:
+                continue
+            stack = stacks[row]
+            action = int(len(stack) > 1)
+            if action and position[row] < len(words):
+                states = (h[words[position[row]]], stack[-1][0][0], stack[-2][0][0])
+                gains = word @ states[0] + first @ states[1] + second @ states[2] + module.policy_bias
+                log_pi = (gains / module.settings.temperature).log_softmax(0)
+                action = int(gains[1] > gains[0] if uniform is None else uniform[row][step] < log_pi[1].exp())
+                chosen.append((row, log_pi[action]))
+            actions[row].append(action)
+            if action:
+                reducing.append(row)
+            else:
+                number = words[position[row]]
+                stack.append((h[number : number + 1], c[number : number + 1]))
+                position[row] += 1
+        if reducing:
+            rights = [stacks[row].pop() for row in reducing]
+            lefts = [stacks[row].pop() for row in reducing]
+            made = pair(
+                module.cell,
+                (torch.cat([one[0] for one in lefts]), torch.cat([one[1] for one in lefts])),
+                (torch.cat([one[0] for one in rights]), torch.cat([one[1] for one in rights])),
+            )
+            for place, state in zip(reducing, zip(made[0].split(1), made[1].split(1), strict=True), strict=True):
+                stacks[place].append(state)
+    return torch.cat([stack[0][0] for stack in stacks]), actions, chosen

@@ -286,7 +286,8 @@ class _Trainer:
     # -- where to go on ----------------------------------------------------------------------------------------------
 
     def _weights(self) -> dict[str, Tensor]:
-        return {name: weight.detach() for name, weight in zip(self.names, self.weights, strict=True)}
+        """Parameters, and whatever else a module carries from step to step (a moving average)."""
+        return {name: tensor.detach() for name, tensor in self.module.state_dict().items()}
 
     def _about(self) -> dict[str, Any]:
         return {"vocabulary": self.vocabulary, "outcomes": self.outcomes, "recipe": self.recipe.plain}
@@ -310,8 +311,9 @@ class _Trainer:
         arrays, about = read_torch(path)
         self.state = _State(**about["state"])
         with torch.no_grad():
+            for name, tensor in self.module.state_dict().items():
+                tensor.copy_(arrays[f"weight.{name}"])
             for name, weight in zip(self.names, self.weights, strict=True):
-                weight.copy_(arrays[f"weight.{name}"])
                 if f"exp_avg.{name}" in arrays:
                     self.adam.state[weight] = {
                         "step": torch.tensor(float(self.state.step), device=self.device),
