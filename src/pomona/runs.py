@@ -118,6 +118,20 @@ class Recipe:
 
 
 @dataclass(frozen=True, eq=False)
+class Score:
+    """What a measure gives: a number, the examples behind it, and its interval."""
+
+    value: float
+    per_example: npt.NDArray[np.float64]
+    interval: tuple[float, float]
+    higher_is_better: bool = True
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        return f"Score({self.value:.4f}, {low:.4f} to {high:.4f}, {len(self.per_example):,} examples)"
+
+
+@dataclass(frozen=True, eq=False)
 class Predictions:
     """What a run said about a corpus: an answer and logits a row, and the trees it chose if it chooses any."""
 
@@ -260,6 +274,11 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """Best epoch, its dev accuracy, seconds of training; empty while the run goes on."""
         return dict(self.read_json("summary.json", {}))
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """Versions and machine of the training."""
+        return dict(self.read_json("environment.json", {}))
 
     @property
     def scores(self) -> dict[str, Any]:

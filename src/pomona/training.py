@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,6 +35,7 @@ from pomona.modelling import MODELS, Shape, seeded
 from pomona.randomness import stream_key
 from pomona.runs import Predictions, Recipe, Run, environment
 from pomona.sampling import generate
+from pomona.sources import data_file
 from pomona.trees import Forest
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8  # Adam's defaults, as in the paper
@@ -101,15 +101,6 @@ def corpora(recipe: Recipe) -> tuple[Corpus, Corpus]:
                 f"(longest = {recipe.longest}, rows = {recipe.rows}, dev_rows = {recipe.dev_rows})"
             )
     return train, dev
-
-
-def data_file(path: str) -> Path:
-    """A file as it is named, else under the folder POMONA_DATA, else in ../shared/data."""
-    places = [Path(path), Path(os.environ.get("POMONA_DATA", "../shared/data")) / path]
-    for place in places:
-        if place.is_file():
-            return place
-    raise RunError(f"there is no file {path}, nor {places[1]}; set POMONA_DATA to the folder that holds it")
 
 
 # -- training ---------------------------------------------------------------------------------------------------------
