@@ -82,11 +82,11 @@ def _pair(
 
 @fused
 def _first_pairs(
-    row: Ints, first: Ints, length: Ints, shared: bool, h: Floats, c: Floats, projected: Floats, q: Floats,
+    row: Ints, first: Ints, length: Ints, shared: int, h: Floats, c: Floats, projected: Floats, q: Floats,
     gates: Floats, t: Floats, pair_h: Floats, pair_c: Floats, score: Floats, sides: Ints, pairs: Ints,
 ) -> int:  # fmt: skip
-    """The pairs of neighbouring leaves; how many different ones there are."""
-    table = np.full((len(h) if shared else 1, len(h) if shared else 1), -1, np.int32)
+    """The pairs of neighbouring leaves; how many were made. Leaves are `shared` words, or all different if that is 0."""
+    table = np.full((shared, shared), -1, np.int32)
     made = 0
     for r in range(len(first)):
         for j in range(first[r], first[r] + length[r] - 1):
@@ -317,7 +317,7 @@ class Merged(torch.autograd.Function):
         h[:R], c[:R] = leaf_h, leaf_c
         weight, offset = torch.cat([w_l, w_r]).t(), torch.cat([bias, torch.zeros_like(bias)])
         torch.addmm(offset, h[:R], weight, out=projected[:R])
-        shared = R <= SHARED_WORDS
+        shared = R if R <= SHARED_WORDS else 0
         room = (min(R * R, M) if shared else M) + 2 * M
         gates, t, pair_h, pair_c = (leaf_h.new_empty(room, size * H) for size in (5, 1, 1, 1))
         score = leaf_h.new_empty(room)

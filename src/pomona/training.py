@@ -40,7 +40,7 @@ from pomona.trees import Forest
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8  # Adam's defaults, as in the paper
 COSINE_END = 0.01  # of the first rate
-ANSWER_ROWS, ANSWER_AREA = 512, 1 << 15  # rows and positions of a batch when answering
+ANSWER_ROWS, ANSWER_AREA = 512, 1 << 13  # rows and positions of a batch when answering
 
 
 @dataclass(frozen=True)
