@@ -116,3 +116,22 @@ def rl_spinn_by_lists(
             for place, state in zip(reducing, zip(made[0].split(1), made[1].split(1), strict=True), strict=True):
                 stacks[place].append(state)
     return torch.cat([stack[0][0] for stack in stacks]), actions, chosen
+
+
+def st_gumbel_padded(
+    cell: nn.Module, h: Tensor, c: Tensor, q: Tensor, lengths: Tensor, random: torch.Generator
+) -> Tensor:
+    """The same for a padded batch [batch, length, H], as Choi et al.'s code does it; only for races, noise is its own."""
+    for step in range(h.shape[1] - 1):
+        new_h, new_c = pair(cell, (h[:, :-1], c[:, :-1]), (h[:, 1:], c[:, 1:]))
+        alive = torch.arange(new_h.shape[1]) < (lengths - 1 - step)[:, None]
+        noise = -torch.empty(new_h.shape[:2], dtype=h.dtype).exponential_(generator=random).log()
+        soft = (new_h @ q + noise).masked_fill(~alive, -torch.inf)
+        soft = torch.where(alive.any(1, keepdim=True), soft, torch.zeros_like(soft)).softmax(1)
+        hard = nn.functional.one_hot(soft.argmax(1), soft.shape[1]).to(soft)
+        y = (hard + soft - soft.detach())[..., None]
+        stay, move = 1 - y.cumsum(1), y.cumsum(1) - y
+        going = alive.any(1)[:, None, None]
+        h = torch.where(going, y * new_h + stay * h[:, :-1] + move * h[:, 1:], h[:, :-1])
+        c = torch.where(going, y * new_c + stay * c[:, :-1] + move * c[:, 1:], c[:, :-1])
+    return h[:, 0]
