@@ -103,6 +103,16 @@ def test_what_is_left_out_is_counted(tree: Any, width: int, height: int, with_va
     assert not re.search(r"… 1 more nodes|[^1]\d* more node$", text)
 
 
+def test_too_deep_and_then_too_long() -> None:
+    deep: Any = "c"
+    for _ in range(30):
+        deep = ("B", deep)
+    lines = draw(Forest.from_nested([("A", deep, *[("B", "c")] * 30)]), width=48, height=14).split("\n")
+    assert len([line for line in lines if "…" in line]) == 2
+    names = re.sub(r"… [\d,]+ more nodes|[├│└]─?", "", "\n".join(lines)).split()
+    assert len(names) + omitted(lines) == 1 + 31 + 60
+
+
 def test_deep_wide_and_odd_trees_are_drawn() -> None:
     deep = brackets.read(" ".join(["[MIN"] * 100_000 + ["1"] + ["]"] * 100_000))
     lines = draw(deep).split("\n")

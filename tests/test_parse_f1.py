@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from scipy import stats
@@ -66,6 +66,7 @@ def averaged(scores: list[Fraction | None]) -> float:
     return float(sum(kept) / len(kept))
 
 
+@settings(max_examples=70)
 @given(pairs(), st.booleans(), st.booleans())
 def test_counts_equal_python_sets(both: list[list[Any]], root: bool, leaves: bool) -> None:
     predicted, gold = map(Forest.from_nested, both)
@@ -90,6 +91,7 @@ def test_counts_equal_python_sets(both: list[list[Any]], root: bool, leaves: boo
     assert micro.value == pytest.approx(2 * sum(len(sets[0][row] & sets[1][row]) for row in kept) / both_sizes)
 
 
+@settings(max_examples=40)
 @given(pairs(runs=3))
 def test_self_f1_is_the_mean_over_pairs(runs: list[list[Any]]) -> None:
     forests = [Forest.from_nested(trees) for trees in runs]
@@ -105,6 +107,7 @@ def test_self_f1_is_the_mean_over_pairs(runs: list[list[Any]]) -> None:
     assert micro.value == pytest.approx(sum(every) / 3)
 
 
+@settings(max_examples=40)
 @given(pairs(runs=1))
 def test_average_depth_counts_what_encloses_a_token(runs: list[list[Any]]) -> None:
     result = average_depth(Forest.from_nested(runs[0]), resamples=5)
@@ -295,7 +298,7 @@ def percent(value: float) -> float:
 
 
 @pytest.mark.parametrize(
-    ("settings", "left", "right"),
+    ("options", "left", "right"),
     [
         ({}, 41.6, 8.8),  # Table 3
         ({"average": "micro"}, 11.5, 2.4),
@@ -303,9 +306,9 @@ def percent(value: float) -> float:
         ({"leaves": True}, 71.5, 56.1),
     ],
 )
-def test_gold_trees_against_branching_ones(d20s: Forest, settings: Any, left: float, right: float) -> None:
+def test_gold_trees_against_branching_ones(d20s: Forest, options: Any, left: float, right: float) -> None:
     lengths = d20s.span[1][d20s.root]
-    results = [parse_f1(branching(lengths, style), d20s, **settings) for style in ("left", "right")]
+    results = [parse_f1(branching(lengths, style), d20s, **options) for style in ("left", "right")]
     assert [percent(result.value) for result in results] == [left, right]
     for result in results:
         assert len(result.skipped) == 1
@@ -321,8 +324,8 @@ def test_random_trees_by_closed_form_and_by_drawing(d20s: Forest) -> None:
     companions = (expected_branching_f1, expected_self_f1)
     assert [percent(np.nanmean(one(lengths, root=False))) for one in companions] == [17.5, 23.9]
     assert [percent(np.nanmean(one(lengths, leaves=True))) for one in companions] == [63.3, 66.3]
-    settings: list[dict[str, Any]] = [{"average": "micro"}, {"root": False}, {"leaves": True}]
-    assert [percent(expected_f1(d20s, **one).value) for one in settings] == [13.0, 17.5, 63.4]
+    variants: list[dict[str, Any]] = [{"average": "micro"}, {"root": False}, {"leaves": True}]
+    assert [percent(expected_f1(d20s, **one).value) for one in variants] == [13.0, 17.5, 63.4]
     assert percent(expected_f1(branching(lengths, "left"), average="micro").value) == 8.5
     runs = [random_trees(lengths, seed) for seed in range(5)]
     left = branching(lengths, "left")

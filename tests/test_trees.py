@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
@@ -77,7 +77,8 @@ def test_slices_and_gathers_are_those_of_a_list(trees: list[Any], data: st.DataO
         assert forest[row].nested() == [trees[row]]
 
 
-@given(st.lists(groves, max_size=4))
+@settings(max_examples=40)
+@given(st.lists(groves, max_size=3))
 def test_concatenation_is_that_of_lists(several: list[list[Any]]) -> None:
     together = Forest.concatenate([Forest.from_nested(trees) for trees in several]).checked()
     assert together.nested() == [tree for trees in several for tree in trees]

@@ -35,6 +35,9 @@ for _module in sorted(module.name for module in pkgutil.iter_modules(commands.__
     app.command(_module.removesuffix("_").replace("_", "-"))(_verb)
 
 
+INTERRUPTED = 130
+
+
 def main() -> None:
     """Run the command; an error of ours is one clear line and exit status 3."""
     try:
@@ -42,9 +45,10 @@ def main() -> None:
     except PomonaError as error:
         terminal.err.print(f"[bold red]{type(error).__name__}[/]: {terminal.plain(error)}")
         sys.exit(terminal.BAD_INPUT)
-    except BrokenPipeError:  # the reader of a pipe, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except KeyboardInterrupt:
-        terminal.err.print("Interrupted; nothing half-written was left behind.")
-        sys.exit(130)
+    except SystemExit as ending:  # as which typer also ends what was interrupted and what nobody reads to the end
+        if isinstance(ending.__context__, BrokenPipeError):  # the reader of a pipe, such as `head`, has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
+        if ending.code == INTERRUPTED:
+            terminal.err.print("Interrupted; nothing half-written was left behind.")
+        raise

@@ -31,6 +31,12 @@ from pomona.trees import Forest, gather
 
 Outcome: TypeAlias = "int | str"
 
+# What files call the parts of an example; a task's own columns have other names.
+FIELDS = {
+    "id", "tokens", "text", "target", "tree", "trees", "symbols", "parents", "values", "links",
+    "length", "nesting", "dependency",
+}  # fmt: skip
+
 
 @dataclass(frozen=True, eq=False)
 class Example:
@@ -83,6 +89,10 @@ class Corpus:
             )
         if len(self.values) != len(self.forest.symbol):
             raise FormatError(f"{len(self.forest.symbol)} nodes need as many values; got {len(self.values)}")
+        for name, column in self.columns.items():
+            if name in FIELDS or len(column) != rows:
+                why = "that name has a meaning of its own" if name in FIELDS else f"it has {len(column)} rows of {rows}"
+                raise FormatError(f"{name!r} cannot be a column of this corpus: {why}")
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
@@ -169,22 +179,26 @@ class Corpus:
     @classmethod
     def concatenate(cls, parts: Sequence[Corpus]) -> Corpus:
         """One corpus of all the rows; vocabularies and outcomes are merged, the origin is the first one's."""
+        if not parts:
+            raise FormatError("there are no corpora to join; give at least one, be it empty")
         first = parts[0]
         if len(parts) == 1:
             return first
-        if any(part.width != first.width for part in parts):
-            widths = sorted({part.width for part in parts})
-            raise FormatError(f"corpora with {widths} trees an example cannot be joined")
+        for what, counts in (
+            ("trees", {part.width for part in parts}),
+            ("targets", {part.targets.shape[1] for part in parts}),
+        ):
+            if len(counts) > 1:
+                raise FormatError(f"corpora with {sorted(counts)} {what} an example cannot be joined")
         vocabulary = tuple(dict.fromkeys(token for part in parts for token in part.vocabulary))
         outcomes = tuple(dict.fromkeys(outcome for part in parts for outcome in part.outcomes))
-        starts = [np.zeros(1, np.int64)]
-        for part in parts:
-            starts.append(part.token_start[1:] - part.token_start[0] + starts[-1][-1])
+        token_start = np.zeros(sum(map(len, parts)) + 1, np.int64)
+        np.cumsum(np.concatenate([part.lengths for part in parts]), out=token_start[1:])
         shared = [name for name in first.columns if all(name in part.columns for part in parts)]
         return replace(
             first,
             tokens=np.concatenate([_renumbered(part.tokens, part.vocabulary, vocabulary) for part in parts]),
-            token_start=np.concatenate(starts),
+            token_start=token_start,
             vocabulary=vocabulary,
             forest=Forest.concatenate([part.forest for part in parts]),
             values=np.concatenate([_renumbered(part.values, part.outcomes, outcomes) for part in parts]),
@@ -202,7 +216,7 @@ class Corpus:
     @cached_property
     def keys(self) -> npt.NDArray[np.uint64]:
         """The content key of each example: a 64-bit hash of its tokens, the same in every format and vocabulary."""
-        return _keys(self.tokens, self.token_start, codes(self.vocabulary))
+        return content_keys(self.tokens, self.token_start, self.vocabulary)
 
     @cached_property
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -216,19 +230,28 @@ class Corpus:
 
     @cached_property
     def tree_dependency(self) -> npt.NDArray[np.int32]:
-        """Dependency depth of each tree: operators on the way to the digits that decide it. One row an example."""
+        """Dependency depth of each tree: operators on the way to the digits that decide it. One row an example.
+
+        Where values are unknown or contradict the rules, nothing shows what decides: all arguments count.
+        """
         if not self.outcomes:
             return self.tree_nesting
         numbers = [out if isinstance(out, int) else place for place, out in enumerate(self.outcomes)]
         values = np.array(numbers, np.int64)[self.values]
-        return algebra.dependency(self.forest, values)[self.forest.root].reshape(len(self), self.width)
+        found = algebra.dependency(self.forest, values)
+        roots = found[self.forest.root].reshape(len(self), self.width)
+        if self.values.min(initial=0) < 0 or found.max(initial=0) > len(found):
+            doubtful = np.zeros(len(self.forest), np.bool_)
+            doubtful[self.forest.tree[(self.values < 0) | (found > len(found))]] = True
+            roots = np.where(doubtful.reshape(roots.shape), self.tree_nesting, roots)
+        return roots
 
-    @property
+    @cached_property
     def nesting(self) -> npt.NDArray[np.int32]:
         """Nesting depth of each example, the deepest of its trees."""
         return np.asarray(self.tree_nesting.max(axis=1), np.int32)
 
-    @property
+    @cached_property
     def dependency(self) -> npt.NDArray[np.int32]:
         """Dependency depth of each example, the deepest of its trees."""
         return np.asarray(self.tree_dependency.max(axis=1), np.int32)
@@ -244,6 +267,12 @@ class Corpus:
         """SHA-256 over the content of all rows."""
         return Fingerprint().update(self).hexdigest()
 
+    def labels(self, place: int = 0) -> dict[str, int]:
+        """How often each outcome is the target, in order of the outcomes, those that never occur with 0."""
+        targets = self.targets[:, place]
+        counts = np.bincount(targets[targets >= 0], minlength=len(self.outcomes)).tolist()
+        return {str(outcome): count for outcome, count in zip(self.outcomes, counts, strict=True)}
+
     def duplicates(self) -> npt.NDArray[np.int64]:
         """Rows whose tokens stand in an earlier row."""
         _, first = np.unique(self.keys, return_index=True)
@@ -257,6 +286,7 @@ class Fingerprint:
 
     def __init__(self) -> None:
         self._columns = {name: hashlib.sha256() for name in ("rows", "tokens", "targets", "trees", "symbols", "values")}
+        self._nodes = 0
 
     def update(self, corpus: Corpus) -> Fingerprint:
         put = self._columns
@@ -269,9 +299,11 @@ class Fingerprint:
         put["values"].update(outcome[corpus.values].astype("<u8", copy=False).data)
         put["symbols"].update(codes(corpus.forest.names)[corpus.forest.symbol].astype("<u8", copy=False).data)
         put["trees"].update(corpus.forest.parent.astype("<i4", copy=False).data)
-        if corpus.forest.link is not None:
+        quoting = np.flatnonzero(corpus.forest.links)
+        if len(quoting):  # by place, so that a piece without links counts as what it is: nothing
             links = self._columns.setdefault("links", hashlib.sha256())
-            links.update(corpus.forest.link.astype("<i4", copy=False).data)
+            links.update(np.stack([self._nodes + quoting, corpus.forest.links[quoting]], axis=1).astype("<i8").data)
+        self._nodes += len(corpus.forest.symbol)
         return self
 
     def hexdigest(self) -> str:
@@ -302,6 +334,11 @@ def absorb(key: np.uint64, code: np.uint64) -> np.uint64:
     return key ^ (key >> _29)
 
 
+def content_keys(tokens: Ints, start: Ints, vocabulary: tuple[str, ...]) -> npt.NDArray[np.uint64]:
+    """The content keys of examples whose tokens are cut at `start`."""
+    return _keys(tokens, start, codes(vocabulary))
+
+
 @compiled
 def _keys(tokens: Ints, start: Ints, table: Ints) -> npt.NDArray[np.uint64]:
     keys = np.empty(len(start) - 1, np.uint64)
@@ -313,11 +350,17 @@ def _keys(tokens: Ints, start: Ints, table: Ints) -> npt.NDArray[np.uint64]:
     return keys
 
 
+def narrowest(words: int) -> np.dtype[Any]:
+    """The kind of number that tokens of a vocabulary of this many words are kept in."""
+    return np.min_scalar_type(max(words - 1, 0))
+
+
 def _renumbered(column: npt.NDArray[Any], old: Sequence[Any], new: Sequence[Any]) -> npt.NDArray[Any]:
     """Positions in `old` as positions in `new`, which holds it all; -1 stays -1."""
-    if list(old) == list(new)[: len(old)] and (len(new) < 256 or column.dtype != np.uint8):
-        return column
+    signed = np.issubdtype(column.dtype, np.signedinteger)
+    kind = column.dtype if signed else np.promote_types(column.dtype, narrowest(len(new)))
+    if list(old) == list(new)[: len(old)]:
+        return column.astype(kind, copy=False)
     place = {name: position for position, name in enumerate(new)}
-    kind = column.dtype if column.dtype != np.uint8 or len(new) < 256 else np.dtype(np.uint16)
-    table = np.array([*(place[name] for name in old), -1 if np.issubdtype(kind, np.signedinteger) else 0], kind)
+    table = np.array([*(place[name] for name in old), -1 if signed else 0], kind)
     return np.asarray(table[column])

@@ -100,7 +100,8 @@ class _Labels:
         back = int(self.forest.links[node])
         quote = self._reference(node - back) if 0 < back <= node else ""
         name = self._name(node)
-        value = "" if self.values is None else shortened(str(self.values[node]))
+        known = None if self.values is None else self.values[node]
+        value = "" if known is None else shortened(str(known))
         if value == name and not quote:  # a numeral is its own value
             value = ""
         return _Label(name + self._mark(node), quote, value)

@@ -23,11 +23,13 @@ from pomona.errors import FormatError
 def replacing(path: str | Path) -> Iterator[Path]:
     """A path to write to, which becomes `path` when the block ends well."""
     target = Path(path)
+    if target.is_dir() or not target.name:
+        raise FormatError("this is a folder; name a file in it", path=target)
+    if target.exists() and not target.is_file():  # never put a file in the place of /dev/null
+        raise FormatError("this is a device or a pipe; name a file", path=target)
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        if target.is_dir():
-            raise FormatError("this is a folder; name a file in it", path=target)
         yield beside
         with beside.open("rb+") as done:
             os.fsync(done.fileno())
@@ -35,7 +37,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     except OSError as error:
         raise FormatError(f"cannot be written: {error.strerror or error}", path=target) from error
     finally:
-        with suppress(OSError):  # where nothing could be written there is nothing to remove
+        with suppress(OSError):  # where the folder itself could not be made there is nothing to take away
             beside.unlink(missing_ok=True)
 
 

@@ -9,6 +9,7 @@ of the left-branching tree, so a file that lost or moved one is found out.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,8 @@ from pomona.trees import Forest
 DIGITS = tuple(str(digit) for digit in range(10))
 _USUAL = ("MIN", "MAX", "MED", "SM")
 
+MARK = b"\xef\xbb\xbf"
+CARRIAGE_RETURN = "the line ends in CR LF; save the file with Unix line ends (LF), for example with dos2unix"
 _FAULTS = {
     1: "{piece!r} is not a ListOps token; there are the digits 0-9, {operators} and ']'",
     2: "']' closes a list that was never opened",
@@ -30,8 +33,7 @@ _FAULTS = {
     4: "the line ends inside a list that was never closed",
     5: "a line is an answer 0-9, a tab and an expression; the answer is missing or not one digit",
     6: "{piece!r} comes after the end of the expression",
-    7: "the line ends in CR LF; save the file with Unix line ends (LF), for example with dos2unix",
-    8: "the file begins with a byte order mark; save it as UTF-8 without one",
+    7: CARRIAGE_RETURN,
     9: "the round brackets are not those of the left-branching tree of this list; one was lost, added or moved",
     10: "the line is empty",
     11: "the expression is missing",
@@ -40,11 +42,19 @@ TAB, NEWLINE, RETURN, BLANK, ROUND_OPEN, ROUND_CLOSE, SQUARE_OPEN, SQUARE_CLOSE 
 ZERO = ord("0")
 
 
+def refuse_mark(data: bytes, path: str | Path) -> None:
+    """Editors that write a byte order mark hide it, so the error names it."""
+    if data.startswith(MARK):
+        message = "the file begins with a byte order mark; save it as UTF-8 without one"
+        raise FormatError(message, path=path, line=1, column=1)
+
+
 def parse(data: bytes, *, source_first: bool, path: str | Path, first_line: int = 1) -> Corpus:
     """A corpus of all the lines; the answer on the line is the target, the values of nodes are computed."""
+    if not data:
+        raise FormatError("the file holds no rows", path=path)
+    refuse_mark(data, path)
     text = np.frombuffer(data, np.uint8)
-    if data.startswith(b"\xef\xbb\xbf"):
-        raise FormatError(_FAULTS[8], path=path, line=first_line, column=1)
     names = tuple(OPERATORS[name].name for name in OPERATORS if OPERATORS[name].number >= 0)
     spellings = np.array([int.from_bytes(name.encode(), "big") for name in names], np.uint64)
     rules = np.array([OPERATORS[name].number for name in names], np.int64)
@@ -57,8 +67,8 @@ def parse(data: bytes, *, source_first: bool, path: str | Path, first_line: int 
     if fault[0]:
         begin = data.rfind(b"\n", 0, fault[1]) + 1
         line = first_line + data.count(b"\n", 0, begin)
-        piece = data[fault[1] : fault[1] + 40].split(None, 1)
-        shown = piece[0].decode("utf-8", "replace") if piece else ""
+        piece = re.match(rb"\S+|\s?", data[fault[1] : fault[1] + 40])
+        shown = piece.group().decode("utf-8", "replace") if piece else ""
         message = _FAULTS[fault[0]].format(piece=shown, operators=" ".join(f"[{name}" for name in names))
         raise FormatError(message, path=path, line=line, column=fault[1] - begin + 1)
     # Keep the table of operators to the usual four and those in use, so that models see 15 token types.
@@ -223,94 +233,114 @@ def _parse(
     return tokens[:place], token_start, symbol[:node], parent[:node], start, values[:node], answers, (0, 0)
 
 
-def lines(corpus: Corpus, *, source_first: bool, grouped: bool = True) -> bytes:
-    """The corpus as lines of text, each ended by a newline."""
+def lines(corpus: Corpus, *, source_first: bool, path: str | Path, grouped: bool = True) -> memoryview:
+    """The corpus as lines of text, each ended by a newline; rows that would not read back as they are, are refused."""
+    if corpus.width != 1 or corpus.targets.shape[1] != 1 or corpus.forest.links.any():
+        raise FormatError(f"{_LISTOPS}; these examples have several trees or answers, or quotations", path=path)
     words = [word.encode() for word in corpus.vocabulary]
     width = max((len(word) for word in words), default=1)
     letters = np.zeros((len(words), width), np.uint8)
     for row, word in enumerate(words):
         letters[row, : len(word)] = np.frombuffer(word, np.uint8)
-    kinds = np.array([1 if word.startswith(b"[") else 2 if word == b"]" else 0 for word in words], np.uint8)
-    answers = np.array([_digit(corpus, value) for value in range(len(corpus.outcomes))], np.int16)[corpus.targets[:, 0]]
     lengths = np.array([len(word) for word in words], np.int64)
-    return bytes(
-        _lines(corpus.tokens, corpus.token_start, letters, lengths, kinds, answers, source_first, grouped).data
-    )
+    kinds = np.array([_kind(word) for word in corpus.vocabulary], np.uint8)
+    digits = [outcome if isinstance(outcome, int) and 0 <= outcome <= 9 else -1 for outcome in corpus.outcomes]
+    answers = np.array([*digits, -1], np.int16)[corpus.targets[:, 0]]
+    place = {word: position for position, word in enumerate(corpus.vocabulary)}
+    forest = corpus.forest
+    spelled = np.array([[place.get(name, -1), place.get(f"[{name}", -1)] for name in forest.names], np.int64)
+    longest = int(corpus.lengths.max(initial=0))
+    # A valid line has a pair of round brackets, four bytes, for each token but one; a wrong one may want more at first.
+    room = int((np.bincount(corpus.tokens, minlength=len(words)) * (lengths + 5)).sum()) + 3 * len(corpus) + 4 * longest
+    text = np.empty(room, np.uint8)
+    at, bad = _lines(
+        corpus.tokens, corpus.token_start, letters, lengths, kinds, answers, forest.symbol, forest.arity, forest.start,
+        spelled.reshape(-1, 2), longest, source_first, grouped, text,
+    )  # fmt: skip
+    if bad >= 0:
+        shown = " ".join(corpus[bad].tokens[:12])
+        raise FormatError(f"{_LISTOPS}; row {bad + 1} is not: {shown[:60]}", path=path)
+    return text[at:].data
 
 
-def _digit(corpus: Corpus, value: int) -> int:
-    outcome = corpus.outcomes[value]
-    return outcome if isinstance(outcome, int) and 0 <= outcome <= 9 else -1
+_LISTOPS = (
+    "these lines hold lists of digits under the operators of ListOps, with their own tree and one digit as answer "
+    "(parquet and jsonl hold anything)"
+)
+_DIGIT, _OPEN, _CLOSE, _FOREIGN = range(4)
 
 
-def check_writable(corpus: Corpus, path: str | Path) -> None:
-    """ListOps lines hold one tree of lists over digits and one digit as answer; anything else is refused."""
-    bad = [word for word in corpus.vocabulary if word not in (*DIGITS, "]") and not word.startswith("[")]
-    if corpus.width != 1 or corpus.targets.shape[1] != 1 or bad or any(isinstance(out, str) for out in corpus.outcomes):
-        raise FormatError(
-            "this corpus is not ListOps (one tree of digits and operators, one digit as answer); "
-            "write it as parquet or jsonl instead",
-            path=path,
-        )
+def _kind(word: str) -> int:
+    if word in DIGITS:
+        return _DIGIT
+    operator = OPERATORS.get(word[1:]) if word.startswith("[") else None
+    return _OPEN if operator is not None and operator.number >= 0 else _CLOSE if word == "]" else _FOREIGN
 
 
 @compiled
 def _lines(
-    tokens: Ints, token_start: Ints, letters: Bytes, lengths: Ints, kinds: Bytes, answers: Ints, source_first: bool,
-    grouped: bool,
-) -> Bytes:  # fmt: skip
-    arity = np.zeros(len(tokens), np.int32)  # at each opening token, the arguments of its list
-    stack = np.empty(len(tokens) + 1, np.int64)
-    room = 0
-    for row in range(len(token_start) - 1):
-        level = 0
-        room += 3
-        for place in range(token_start[row], token_start[row + 1]):
-            kind = kinds[tokens[place]]
-            room += lengths[tokens[place]] + 1
-            if kind == 1:
-                stack[level] = place
-                level += 1
-            else:
-                if kind == 2:
-                    level -= 1
-                    if grouped:
-                        room += 4 * (arity[stack[level]] + 1)
-                if level:
-                    arity[stack[level - 1]] += 1
-    out = np.empty(room, np.uint8)
-    at = 0
-    for row in range(len(token_start) - 1):
-        if not source_first:
-            out[at], out[at + 1] = ZERO + answers[row], TAB
-            at += 2
-        level = 0
-        for place in range(token_start[row], token_start[row + 1]):
+    tokens: Ints, token_start: Ints, letters: Bytes, lengths: Ints, kinds: Bytes, answers: Ints, symbol: Ints,
+    arity: Ints, start: Ints, spelled: Ints, longest: int, source_first: bool, grouped: bool, out: Bytes,
+) -> tuple[int, int]:  # fmt: skip
+    """Fill `out` from its end; where the text begins, and a row that is not its own tree in brackets, or -1.
+
+    Read backwards, a list's arguments are counted before its operator comes. Nodes end in post-order as digits and `]`
+    do in the text, so a row is that of its tree if names and arities agree.
+    """
+    owner = np.empty(longest + 1, np.int64)
+    arguments = np.empty(longest + 1, np.int64)
+    at = len(out)
+    for row in range(len(token_start) - 2, -1, -1):
+        at -= 1
+        out[at] = NEWLINE
+        if source_first:
+            at -= 2
+            out[at], out[at + 1] = TAB, ZERO + answers[row]
+        level, node, last = 0, start[row + 1] - 1, token_start[row + 1] - 1
+        for place in range(last, token_start[row] - 1, -1):
             token = tokens[place]
             kind = kinds[token]
-            if kind == 1:
-                level += 1
-                if grouped:
-                    for _ in range(arity[place] + 1):
-                        out[at], out[at + 1] = ROUND_OPEN, BLANK
-                        at += 2
-            for letter in range(lengths[token]):
-                out[at + letter] = letters[token, letter]
-            at += lengths[token]
-            out[at] = BLANK
-            at += 1
-            if kind == 2:
+            if kind == _OPEN:
                 level -= 1
-                if grouped:
-                    out[at], out[at + 1] = ROUND_CLOSE, BLANK
-                    at += 2
-            if kind != 1 and level and grouped:
-                out[at], out[at + 1] = ROUND_CLOSE, BLANK
-                at += 2
-        at -= 1  # the blank after the last token
+                if level < 0 or arguments[level] != arity[owner[level]] or spelled[symbol[owner[level]], 1] != token:
+                    return at, row
+            else:
+                if kind == _FOREIGN or (level == 0 and place < last) or node < start[row]:
+                    return at, row
+                if level:
+                    arguments[level - 1] += 1
+                    if grouped:
+                        at -= 2
+                        out[at], out[at + 1] = BLANK, ROUND_CLOSE
+                if kind == _CLOSE:
+                    owner[level], arguments[level] = node, 0
+                    level += 1
+                    if grouped:
+                        at -= 2
+                        out[at], out[at + 1] = BLANK, ROUND_CLOSE
+                elif spelled[symbol[node], 0] != token:
+                    return at, row
+                if (arity[node] > 0) != (kind == _CLOSE):
+                    return at, row
+                node -= 1
+            if kind != _OPEN:  # one letter
+                at -= 2
+                out[at], out[at + 1] = BLANK, letters[token, 0]
+                continue
+            at -= lengths[token] + 1
+            out[at] = BLANK
+            for letter in range(lengths[token]):
+                out[at + 1 + letter] = letters[token, letter]
+            if grouped:
+                for _ in range(arguments[level] + 1):
+                    at -= 2
+                    out[at], out[at + 1] = BLANK, ROUND_OPEN
+        if level or node >= start[row] or answers[row] < 0:
+            return at, row
         if source_first:
-            out[at], out[at + 1] = TAB, ZERO + answers[row]
-            at += 2
-        out[at] = NEWLINE
-        at += 1
-    return out[:at]
+            at += 1  # no blank before the first token
+        else:
+            out[at] = TAB
+            at -= 1
+            out[at] = ZERO + answers[row]
+    return at, -1

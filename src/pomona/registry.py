@@ -145,6 +145,6 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
             raise SpecError(f"a setting is written name=value; got {pair!r}")
         try:
             settings[key] = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             settings[key] = text.split(",") if "," in text else text
     return settings

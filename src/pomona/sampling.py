@@ -54,22 +54,28 @@ class Task:
 
     name: ClassVar[str]
     version: ClassVar[int] = 1  # raise it when the same settings and seed no longer give the same examples
-    sized: ClassVar[tuple[str, ...]] = ("train", "dev", "test", "iid")  # fields that are sizes, not part of the law
+    splits: ClassVar[tuple[str, ...]] = (
+        "test",
+        "iid",
+        "dev",
+        "train",
+    )  # held-out ones first; each is a field, its size
 
     train: int = 10_000
     dev: int = 1_000
     test: int = 1_000
     iid: int = 0  # a second test set, drawn like train, for tasks whose test is drawn otherwise
+    pool: int = 0  # rows dealt out to train and the splits drawn like it, train taking more after them; 0: all rows
     shift: tuple[tuple[str, str, Any], ...] = ()  # (split, setting, value): what a split does differently
 
     def __post_init__(self) -> None:
-        fields = {item.name for item in dataclasses.fields(self)} - {"shift", *self.sized}
+        fields = {item.name for item in dataclasses.fields(self)} - {"shift", "pool", *self.splits}
         for split, setting, _ in self.shift:
-            if split not in self.sized:
-                raise SpecError(f"shift: no split is called {split!r}. {did_you_mean(split, self.sized)}")
+            if split not in self.splits:
+                raise SpecError(f"shift: no split is called {split!r}. {did_you_mean(split, self.splits)}")
             if setting not in fields:
                 raise SpecError(f"shift: {setting!r} is not a setting. {did_you_mean(setting, fields)}")
-        for split in self.sized:
+        for split in self.splits:
             if getattr(self, split) < 0:
                 raise SpecError(f"{split} = {getattr(self, split)}: a split has 0 or more rows")
         if self.iid and self.law("iid") == self.law("test"):
@@ -78,14 +84,27 @@ class Task:
     @property
     def sizes(self) -> dict[str, int]:
         """The splits and their rows, held-out ones first."""
-        held_out = ("test", "iid", "dev", "train")
-        return {split: getattr(self, split) for split in held_out if getattr(self, split)}
+        return {split: getattr(self, split) for split in self.splits if getattr(self, split)}
+
+    def shares(self, split: str) -> dict[str, int]:
+        """The splits that are dealt from the same pool as this one, and how many rows of it each gets."""
+        law = self.law(split)
+        shares = {one: rows for one, rows in self.sizes.items() if self.law(one) == law}
+        if self.pool and "train" in shares:
+            held_out = sum(shares.values()) - shares["train"]
+            if not held_out <= self.pool <= held_out + shares["train"]:
+                raise SpecError(
+                    f"pool = {self.pool}: it holds the {held_out:,} held-out rows drawn like train and some of train, "
+                    f"so at most {held_out + shares['train']:,}"
+                )
+            shares["train"] = self.pool - held_out
+        return shares
 
     def law(self, split: str) -> Task:
         """This task as it is for one split: shifts applied, sizes forgotten. Splits of equal law share a pool."""
         changes = {setting: value for where, setting, value in self.shift if where == split}
         changes = {key: tuple(value) if isinstance(value, list) else value for key, value in changes.items()}
-        return dataclasses.replace(self, shift=(), **dict.fromkeys(self.sized, 0), **changes)
+        return dataclasses.replace(self, shift=(), pool=0, **dict.fromkeys(self.splits, 0), **changes)
 
     # -- what a task gives ----------------------------------------------------------------------------------------
 
@@ -103,6 +122,10 @@ class Task:
         """The examples of accepted draws, in the order asked for."""
         trees = [self._drawn(key, int(number)) for number in numbers]
         return self._corpus([tree for tree in trees if tree is not None])
+
+    def apart(self, other: Task) -> bool:
+        """Whether no draw of this law can be a draw of the other; then neither need be checked against the other."""
+        return False
 
     def bins(self) -> int:
         """Into how many bins `scan` sorts the draws, each to be filled equally; 0 for no balancing."""
@@ -162,7 +185,7 @@ def generate(
     size: int | None = None,
     *,
     workers: int = 1,
-    chunk: int = CHUNK,
+    chunk: int = 1 << 20,
     progress: Progress | None = None,
     **settings: Any,
 ) -> Corpus:
@@ -193,8 +216,12 @@ def chunks(
     chunk: int = CHUNK,
     endless: bool = False,
     progress: Progress | None = None,
+    drawing: Progress | None = None,
 ) -> Iterator[Corpus]:
-    """The rows of a split, a chunk at a time, so that any number of them fits in memory."""
+    """The rows of a split, a chunk at a time, so that any number of them fits in memory.
+
+    `drawing` is told how many rows of the pool were found, `progress` how many of the split were built.
+    """
     if split not in task.sizes:
         raise SpecError(f"{task.name} has no split {split!r} here. {did_you_mean(split, task.sizes)}")
     if size is not None and size < 0:
@@ -219,13 +246,12 @@ def chunks(
     with ThreadPoolExecutor(workers) as crew:
         pool = _Pool(law, seed, crew, workers)
         pool.exclude(_earlier_keys(task, split, seed, crew, workers))
-        sharing = [one for one in task.sizes if task.law(one) == law]
-        base = sum(task.sizes[one] for one in sharing)
-        numbers, _ = pool.first(base)
-        order = _dealt(stream_key("deal", *_purpose(law, seed)), base)
-        place = sum(task.sizes[one] for one in sharing[: sharing.index(split)])
-        mine = numbers[order[place : place + own]]
-        goes_on = split == "train" and not law.bins() and (endless or wanted > own)
+        shares = task.shares(split)
+        numbers, _ = pool.first(sum(shares.values()), drawing)
+        order = _dealt(stream_key("deal", *_purpose(law, seed)), len(numbers))
+        place = sum(rows for one, rows in shares.items() if task.splits.index(one) < task.splits.index(split))
+        mine = numbers[order[place : place + shares[split]]]
+        goes_on = split == "train" and not law.bins() and (endless or wanted > len(mine))
         left = None if endless else wanted
         for batch in _batches(mine, pool.beyond() if goes_on else iter(()), chunk, left):
             yield _built(law, pool.key, batch, origin, crew, workers)
@@ -270,12 +296,12 @@ def _earlier_keys(
         another = task.law(other)
         if another == law:
             break
-        if another in done:
+        if another in done or law.apart(another):
             continue
         done.append(another)
         pool = _Pool(another, seed, crew, workers)
         pool.exclude(list(earlier))
-        earlier.append(pool.first(sum(rows for one, rows in task.sizes.items() if task.law(one) == another))[1])
+        earlier.append(pool.first(sum(task.shares(other).values()))[1])
     return earlier
 
 
@@ -294,7 +320,7 @@ class _Pool:
     def __init__(self, law: Task, seed: int, crew: ThreadPoolExecutor, workers: int) -> None:
         self.law, self.key = law, stream_key(*_purpose(law, seed))
         self._crew, self._workers = crew, workers
-        self._table = np.zeros(1 << 18, np.uint64)
+        self._table = np.zeros(1 << 14, np.uint64)
         self._used, self._next, self._kept, self._fruitless = 0, 0, 0, 0
         self._surplus = np.zeros(0, np.int64)
         self._room: npt.NDArray[np.int64] | None = None
@@ -303,16 +329,22 @@ class _Pool:
         for some in keys:
             self._fresh(some)
 
-    def first(self, count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+    def first(
+        self, count: int, drawing: Progress | None = None
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
         """Numbers and keys of the first `count` distinct draws; with bins, of the first that fill each bin equally."""
         bins = self.law.bins()
         if bins:
             self._room = np.full(bins, count // bins, np.int64)
             self._room[: count % bins] += 1
+        self._make_room(count + BLOCK)
         found = [(np.zeros(0, np.int64), np.zeros(0, np.uint64))]
         while self._kept < count:
             # Small pools are scanned in small blocks: a look at two examples should not cost 100,000 draws.
+            before = self._kept
             found += self._wave(int(min(BLOCK, max(8192, 16 * (count - self._kept)))))
+            if drawing:
+                drawing(min(count, self._kept) - before)
         numbers, keys = (np.concatenate(column) for column in zip(*found, strict=True))
         self._surplus = numbers[count:]
         return numbers[:count], keys[:count]
@@ -347,13 +379,18 @@ class _Pool:
         return numbers, scan.keys[fresh]
 
     def _fresh(self, keys: npt.NDArray[np.uint64]) -> Bools:
-        while 2 * (self._used + len(keys)) > len(self._table):
-            larger = np.zeros(2 * len(self._table), np.uint64)
-            _insert(larger, self._table[self._table != 0])
-            self._table = larger
+        self._make_room(len(keys))
         fresh = _insert(self._table, keys)
         self._used += int(fresh.sum())
         return fresh
+
+    def _make_room(self, more: int) -> None:
+        """The table is a power of two long and at most half full."""
+        length = 1 << (2 * (self._used + more) - 1).bit_length()
+        if length > len(self._table):
+            larger = np.zeros(length, np.uint64)
+            _insert(larger, self._table[self._table != 0])
+            self._table = larger
 
 
 @compiled

@@ -31,13 +31,13 @@ def corpus_from(
             raise SpecError(f"{source} is a file; settings go with a task's name, as listops/d20s")
         corpus = formats.read(source)
         return corpus if size is None else corpus[:size]
-    if Path(source).is_dir():
-        raise FormatError("this is a folder; name one of the files in it", path=source)
-    if source.endswith((".parquet", ".jsonl", ".tsv")):
-        raise FormatError("there is no such file", path=source)
     try:
-        TASKS.entry(source)
+        TASKS.entry(source)  # first, for a folder of data may well be called listops
     except SpecError as error:
+        if Path(source).is_dir():
+            raise FormatError("this is a folder; name one of the files in it", path=source) from None
+        if source.endswith((".parquet", ".jsonl", ".tsv")):
+            raise FormatError("there is no such file", path=source) from None
         raise SpecError(f"there is no file {source!r}, and {error}") from None
     return generate(source, split=split, seed=seed, size=size, **(settings or {}))
 

@@ -20,20 +20,29 @@ from rich.table import Table
 
 CHECK_FAILED, WRONG_USAGE, BAD_INPUT = 1, 2, 3
 
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+# Into a file or a pipe lines are wide enough that a path or a fingerprint is not broken in two.
+_WIDTH = None if sys.stdout.isatty() else 160
+out = Console(highlight=False, soft_wrap=True, emoji=False, width=_WIDTH)
+err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# Control characters, what ends a line, what turns the direction of writing, and halves of characters.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def plain(text: object) -> str:
-    """Text from outside, safe to print: markup escaped, control characters shown as their codes."""
-    return escape(_CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", str(text)))
+def plain(text: object, *, lines: bool = False) -> str:
+    """Text from outside, safe to print: markup escaped, control characters as codes, ends of lines unless `lines`."""
+    pieces = str(text).split("\n") if lines else [str(text)]
+    return escape("\n".join(_CONTROL.sub(_code, piece) for piece in pieces))
+
+
+def _code(match: re.Match[str]) -> str:
+    return match.group().encode("unicode_escape").decode()
 
 
 def emit_json(value: Any) -> None:
     """The machine's answer: one JSON document on standard output, and nothing else there."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
+    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")  # ASCII: no terminal acts on it
+    sys.stdout.flush()  # here, not at the end of the process, a closed pipe is noticed and forgiven
 
 
 def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[object]], *, left: int = 1) -> Table:
@@ -42,7 +51,7 @@ def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[obj
     for position, column in enumerate(columns):
         made.add_column(column, justify="left" if position < left else "right", no_wrap=position >= left)
     for row in rows:
-        made.add_row(*(plain(cell) for cell in row))
+        made.add_row(*(plain(cell, lines=True) for cell in row))
     return made
 
 

@@ -56,6 +56,8 @@ def files_in(paths: Iterable[str | Path]) -> list[Path]:
             if not inside:
                 raise FormatError("the folder holds no .parquet, .jsonl or .tsv file", path=path)
             found += inside
+        elif not path.exists():
+            raise FormatError("there is no such file or folder", path=path)
         else:
             found.append(path)
     return found
@@ -76,11 +78,11 @@ def verify(*paths: str | Path, progress: Callable[[int], None] | None = None) ->
             corpus = one.read(path)
         except FormatError as error:
             problems.append(Problem(str(path), error.line, "unreadable", _without_place(error)))
-            continue
-        problems += list(_wrong_answers(path, corpus, rules))
-        problems += list(_wrong_tokens(path, corpus))
-        problems += list(_repeated(path, corpus))
-        read.append((path, name, corpus))
+        else:
+            problems += list(_wrong_answers(path, corpus, rules))
+            problems += list(_wrong_tokens(path, corpus))
+            problems += list(_repeated(path, corpus))
+            read.append((path, name, corpus))
         if progress:
             progress(1)
     problems += list(_leaks(read))
@@ -115,8 +117,19 @@ def worked_out(corpus: Corpus) -> tuple[npt.NDArray[np.int16] | None, str]:
     except TreeError:
         return None, "no rules known: values were not worked out"
     place = {outcome: position for position, outcome in enumerate(corpus.outcomes)}
-    table = np.array([place.get(value, -2) for value in range(int(raw.max(initial=0)) + 1)], np.int16)
-    return table[raw], "the operators of ListOps"
+    made, where = np.unique(raw, return_inverse=True)
+    table = np.array([place.get(value, -2) for value in made.tolist()], np.int16)
+    return table[where], "the operators of ListOps"
+
+
+def _asked(corpus: Corpus) -> npt.NDArray[np.int16] | None:
+    """The targets by the rules of a task that asks for something else than the values of the roots."""
+    family = str(corpus.origin.get("task") or "")
+    try:
+        asked = getattr(TASKS.entry(family)[0].kind, "asked", None) if family else None
+    except PomonaError:
+        return None
+    return None if asked is None else asked(corpus)
 
 
 def _wrong_answers(path: Path, corpus: Corpus, rules: set[str]) -> Iterable[Problem]:
@@ -124,13 +137,15 @@ def _wrong_answers(path: Path, corpus: Corpus, rules: set[str]) -> Iterable[Prob
     rules.add(by)
     if expected is None:
         return
-    roots = expected[corpus.forest.root].reshape(len(corpus), corpus.width)
+    roots = _asked(corpus)
+    if roots is None:
+        roots = expected[corpus.forest.root].reshape(len(corpus), corpus.width)
     wrong = np.zeros(len(corpus), np.bool_)
-    if corpus.targets.shape[1] == corpus.width:
+    if corpus.targets.shape == roots.shape:
         wrong = (roots != corpus.targets).any(axis=1)
         for row in np.flatnonzero(wrong).tolist():
-            given = ", ".join(str(corpus.outcomes[value]) for value in corpus.targets[row])
-            right = ", ".join(str(corpus.outcomes[value]) if value >= 0 else "no known outcome" for value in roots[row])
+            given = ", ".join(_shown(corpus, value, "nothing") for value in corpus.targets[row])
+            right = ", ".join(_shown(corpus, value, "no known outcome") for value in roots[row])
             message = f"the file says {given}, the rules give {right}"
             yield Problem(str(path), line_of(corpus, row), "wrong answer", message)
     nodes = np.flatnonzero(expected != corpus.values)
@@ -140,18 +155,20 @@ def _wrong_answers(path: Path, corpus: Corpus, rules: set[str]) -> Iterable[Prob
             continue
         node = int(nodes[first])
         name = corpus.forest.names[corpus.forest.symbol[node]]
-        given_value = corpus.values[node]
-        given = str(corpus.outcomes[given_value]) if given_value >= 0 else "nothing"
-        right = str(corpus.outcomes[expected[node]]) if expected[node] >= 0 else "no known outcome"
+        given = _shown(corpus, corpus.values[node], "nothing")
+        right = _shown(corpus, expected[node], "no known outcome")
         message = f"the value of {name} (node {node - int(corpus.forest.start[corpus.forest.tree[node]])}) is given as "
         yield Problem(str(path), line_of(corpus, row), "wrong node value", message + f"{given}, the rules give {right}")
 
 
+def _shown(corpus: Corpus, value: int, otherwise: str) -> str:
+    return str(corpus.outcomes[value]) if value >= 0 else otherwise
+
+
 def _wrong_tokens(path: Path, corpus: Corpus) -> Iterable[Problem]:
     """Where tokens are brackets at all, they must be those of the tree: a lost bracket changes the question."""
-    if corpus.lines is not None and path.suffix == ".tsv":
-        return  # there the tree was read from the tokens
-    if corpus.width != 1 or "]" not in corpus.vocabulary or corpus.forest.link is not None:
+    bracketed = any(word.startswith("[") or word == "]" for word in corpus.vocabulary)
+    if corpus.width != 1 or not bracketed or corpus.forest.links.any():
         return
     node, kind, start = brackets.walk(corpus.forest)
     names = corpus.forest.names
@@ -165,7 +182,9 @@ def _wrong_tokens(path: Path, corpus: Corpus) -> Iterable[Problem]:
     differs = given[mine] != expected[theirs]
     wrong[np.repeat(same, corpus.lengths[same])[differs]] = True
     for row in np.flatnonzero(wrong).tolist():
-        tree = brackets.write(corpus.forest[row])[0]
+        steps = slice(start[row], start[row + 1])
+        symbols = corpus.forest.symbol[node[steps]].tolist()
+        tree = " ".join(spelled[action][symbol] for action, symbol in zip(kind[steps], symbols, strict=True))
         message = f"the tokens are not those of the tree {tree[:80]}"
         yield Problem(str(path), line_of(corpus, row), "wrong tokens", message)
 
@@ -178,7 +197,11 @@ def _repeated(path: Path, corpus: Corpus) -> Iterable[Problem]:
 
 
 def _stem(path: Path) -> str:
-    return str(path.parent / path.name.split(".")[0])
+    """The path without the suffix of a format: train.lra.tsv and train.parquet are both train."""
+    for suffix in sorted((one.SUFFIX for one in formats.formats().values()), key=len, reverse=True):
+        if path.name.endswith(suffix):
+            return str(path)[: -len(suffix)]
+    return str(path)
 
 
 def _leaks(read: Sequence[tuple[Path, str, Corpus]]) -> Iterable[Problem]:

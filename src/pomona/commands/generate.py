@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -32,9 +32,8 @@ def generate(
 
     Example: [bold]pomona generate listops/d20s --seed 7 --out data --format parquet,tsv[/bold]
     """
+    from collections import Counter
     from contextlib import ExitStack
-
-    import numpy as np
 
     from pomona import formats as known
     from pomona.corpus import Fingerprint
@@ -44,29 +43,28 @@ def generate(
     from pomona.sampling import TASKS, chunks
 
     task = TASKS.build(name, parse_settings(settings or []))
-    writers = {one: known.format_named(one) for one in formats.split(",")}
+    suffixes = {kind: known.format_named(kind).SUFFIX for kind in formats.split(",")}
     chosen = split.split(",") if split else list(reversed(task.sizes))
     for one in chosen:
         if one not in task.sizes:
             raise SpecError(f"{name} has no split {one!r}. {did_you_mean(one, task.sizes)}")
-    made: dict[str, dict[str, object]] = {}
+    made: dict[str, dict[str, Any]] = {}
     for one in chosen:
         rows = task.sizes[one] if size is None else size if one == "train" else min(size, task.sizes[one])
-        paths = {kind: out / f"{one}{format.SUFFIX}" for kind, format in writers.items()}
-        fingerprint, counts, outcomes = Fingerprint(), np.zeros(0, np.int64), ()
-        with ExitStack() as open_files, terminal.progress(f"{name} {one}", rows, quiet=quiet) as advance:
+        paths = {kind: out / f"{one}{suffix}" for kind, suffix in suffixes.items()}
+        fingerprint, labels, written = Fingerprint(), Counter[str](), 0
+        with ExitStack() as open_files, terminal.progress(f"{name} {one}", rows, quiet=quiet or as_json) as advance:
             files = [open_files.enter_context(known.writing(path, kind)) for kind, path in paths.items()]
             for part in chunks(task, one, seed, rows, workers=workers, progress=advance):
                 for file in files:
                     file.write(part)
                 fingerprint.update(part)
-                here = np.bincount(part.targets[:, 0], minlength=len(part.outcomes))
-                counts = here + np.pad(counts, (0, len(here) - len(counts)))
-                outcomes = part.outcomes
+                labels.update(part.labels())
+                written += len(part)
         made[one] = {
-            "rows": int(counts.sum()),
+            "rows": written,
             "files": [str(path) for path in paths.values()],
-            "labels": {str(outcome): int(count) for outcome, count in zip(outcomes, counts, strict=True)},
+            "labels": dict(labels),
             "fingerprint": fingerprint.hexdigest(),
         }
     manifest = {"name": name, "seed": seed, "settings": settings_of(task), "version": task.version, "splits": made}
@@ -74,22 +72,12 @@ def generate(
     if as_json:
         terminal.emit_json(manifest)
         return
-    table = terminal.table(
-        f"{terminal.plain(name)}, seed {seed}",
-        ["split", "files", "fingerprint", "rows", "most frequent answer"],
-        [
-            (
-                one,
-                "\n".join(about["files"]),
-                about["fingerprint"][:16],
-                f"{about['rows']:,}",
-                _majority(about["labels"]),
-            )  # type: ignore[index, arg-type, call-overload]
-            for one, about in made.items()
-        ],
-        left=3,
-    )
-    terminal.out.print(table)
+    rows_of_table = [
+        (one, "\n".join(new["files"]), new["fingerprint"][:16], f"{new['rows']:,}", _majority(new["labels"]))
+        for one, new in made.items()
+    ]
+    titles = ["split", "files", "fingerprint", "rows", "most frequent answer"]
+    terminal.out.print(terminal.table(f"{terminal.plain(name)}, seed {seed}", titles, rows_of_table, left=3))
     terminal.out.print(f"\nWrote {terminal.plain(out / 'manifest.json')}. Next: pomona verify {terminal.plain(out)}")
 
 

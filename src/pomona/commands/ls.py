@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,7 +23,7 @@ def ls(
     from pomona.sampling import TASKS
 
     entries = [TASKS.entry(family)[0]] if family else list(TASKS.entries())
-    described = {
+    described: dict[str, dict[str, Any]] = {
         name: {"splits": TASKS.build(name).sizes, "about": entry.about, "settings": settings_of(TASKS.build(name))}
         for entry in entries
         for name in entry.names

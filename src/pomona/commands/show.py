@@ -41,7 +41,8 @@ def show(
                     "id": one.id,
                     "tokens": one.tokens,
                     "target": one.target,
-                    "trees": [str(tree) for tree in one.trees.nested()],
+                    "symbols": [one.trees.names[symbol] for symbol in one.trees.symbol.tolist()],
+                    "parents": one.trees.parent.tolist(),
                     "values": one.values,
                     "length": one.length,
                     "nesting": one.nesting,
@@ -55,9 +56,10 @@ def show(
         answer = ", ".join(str(part) for part in one.target)
         terminal.out.print(f"{terminal.plain(one.text)}  [bold]->  {terminal.plain(answer)}[/bold]")
         terminal.out.print(
-            f"[dim]{one.length} tokens, nesting {one.nesting}, dependency depth {one.dependency}, id {one.id}[/dim]"
+            f"[dim]{one.length} tokens, nesting {one.nesting}, dependency depth {one.dependency}, "
+            f"id {terminal.plain(one.id)}[/dim]"
         )
         drawn = drawing.draw(one.trees, one.values, width=terminal.out.width)
-        terminal.out.print(terminal.plain(drawn) + "\n")
+        terminal.out.print(terminal.plain(drawn, lines=True) + "\n")
     if svg:
         terminal.out.print(f"Wrote {terminal.plain(svg)}")

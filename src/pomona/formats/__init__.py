@@ -4,6 +4,7 @@
     jsonl     everything, one object a line, trees as nested objects (schema in `pomona.formats.jsonl`)
     tsv       the original ListOps file: answer, tab, binary tree in round brackets
     lra       Long Range Arena's ListOps file: a header line, source first
+    snli      sentence pairs as SNLI writes them (fair NLI)
 
 Each format is one module here with SUFFIX, `recognises`, `read` and a `Writer` that takes chunks; the folder is
 discovered.
@@ -14,7 +15,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -28,6 +29,20 @@ class Writer(Protocol):
 
     def write(self, corpus: Corpus) -> None: ...
     def close(self) -> None: ...
+
+
+class _Counting:
+    """A writer that knows how many rows it was given."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer, self.rows = writer, 0
+
+    def write(self, corpus: Corpus) -> None:
+        self._writer.write(corpus)
+        self.rows += len(corpus)
+
+    def close(self) -> None:
+        self._writer.close()
 
 
 class Format(Protocol):
@@ -87,11 +102,14 @@ def writing(path: str | Path, format: str | None = None) -> Iterator[Writer]:  #
     """A writer that takes chunks; the file appears whole when the block ends well, or not at all."""
     one = format_named(format or _by_suffix(Path(path)))
     with replacing(path) as beside:
-        writer = one.Writer(beside, Path(path))
+        writer = _Counting(one.Writer(beside, Path(path)))
         try:
             yield writer
+            if not writer.rows:
+                raise FormatError("there are no rows to write, and a file without any cannot be read", path=path)
         except BaseException:
-            writer.close()
+            with suppress(Exception):  # a second failure must not hide the first
+                writer.close()
             raise
         writer.close()
 

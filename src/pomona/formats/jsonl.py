@@ -22,15 +22,19 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-from collections.abc import Iterator
+import re
+import reprlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from pomona import brackets, deep_json
-from pomona.corpus import Corpus, Outcome
-from pomona.errors import FormatError
+from pomona.compiled import Ints, compiled
+from pomona.corpus import FIELDS, Corpus, Outcome, narrowest
+from pomona.errors import FormatError, TreeError
 from pomona.files import read_bytes
 from pomona.trees import Forest
 
@@ -40,7 +44,8 @@ _OWN = {"id", "tokens", "text", "target", "tree", "trees", *_DERIVED}
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    return head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
+    line = head.removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0]
+    return line.startswith(b"{") and (b'"sentence1"' not in line or b'"tree"' in line)  # else it is SNLI's
 
 
 # -- writing ---------------------------------------------------------------------------------------------------------
@@ -50,10 +55,15 @@ class Writer:
     """Lines of JSON, chunk after chunk."""
 
     def __init__(self, path: Path, shown: Path) -> None:
-        self._file = path.open("w", encoding="utf-8", newline="\n")
+        self._file, self._shown = path.open("w", encoding="utf-8", newline="\n"), shown
 
     def write(self, corpus: Corpus) -> None:
-        self._file.writelines(line + "\n" for line in _lines(corpus))
+        try:
+            self._file.writelines(line + "\n" for line in _lines(corpus))
+        except (TypeError, ValueError) as error:  # a NaN, half a character, or a column of objects
+            raise FormatError(
+                f"JSON cannot hold this: {error}; leave it out or write parquet", path=self._shown
+            ) from error
 
     def close(self) -> None:
         self._file.close()
@@ -117,30 +127,37 @@ def read(path: Path) -> Corpus:
     if data.startswith(b"\xef\xbb\xbf"):
         message = "the file begins with a byte order mark; save it as UTF-8 without one"
         raise FormatError(message, path=path, line=1, column=1)
-    for number, raw in enumerate(data.split(b"\n"), 1):
-        if raw.strip():
-            rows.add(number, raw)
-        elif number <= data.count(b"\n"):
-            raise FormatError("the line is empty", path=path, line=number)
+    lines = data.removesuffix(b"\n").split(b"\n")
+    for number, raw in enumerate(lines, 1):
+        if not raw.strip():
+            raise FormatError("the line is empty", path=path, line=number, column=1)
+        rows.add(number, raw)
     return rows.corpus()
 
 
+class _Numbers(dict[Any, int]):
+    """Words by number, in the order in which they were first asked for."""
+
+    def __missing__(self, word: Any) -> int:
+        number = self[word] = len(self)
+        return number
+
+
 class _Rows:
-    """What the lines have given so far."""
+    """What the lines have given so far; the nodes of each tree in reverse: root first, last child before first."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.names: dict[str, int] = {}
-        self.outcomes: dict[tuple[type, Outcome], int] = {}
+        self.decode = json.JSONDecoder(parse_constant=_refuse).decode
+        self.names, self.words, self.outcomes = _Numbers(), _Numbers(), _Numbers({None: 0})
         self.symbol: list[int] = []
-        self.parent: list[int] = []
+        self.arity: list[int] = []
         self.value: list[int] = []
         self.link: list[int] = []
         self.start: list[int] = [0]
-        self.tokens: list[list[str] | None] = []
+        self.tokens: list[list[int] | None] = []
         self.targets: list[list[int]] = []
-        self.ids: dict[str, int] = {}
-        self.keyed = True  # every id so far is a content key
+        self.ids: list[str] = []
         self.lines: list[int] = []
         self.columns: list[dict[str, Any]] = []
         self.width = 0
@@ -149,15 +166,10 @@ class _Rows:
         def wrong(message: str, column: int | None = None) -> FormatError:
             return FormatError(message, path=self.path, line=line, column=column)
 
-        if raw.endswith(b"\r"):
-            raise wrong("the line ends in CR LF; save the file with Unix line ends (LF)", len(raw))
-        try:
-            text = raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise wrong("this is not UTF-8", error.start + 1) from None
+        text = self._text(raw, wrong)
         try:
             try:
-                row = json.loads(text, parse_constant=_refuse)
+                row = self.decode(text)
             except RecursionError:
                 row = deep_json.loads(text)
         except json.JSONDecodeError as error:
@@ -172,99 +184,125 @@ class _Rows:
         if self.width and len(trees) != self.width:
             raise wrong(f"this line has {len(trees)} trees, the lines before it {self.width}")
         self.width = len(trees)
-        first = len(self.symbol)
-        for number, tree in enumerate(trees):
-            self._add_tree(tree, "tree" if "tree" in row else f"trees[{number}]", first, wrong)
+        linked = "link" in text or "\\" in text  # a name may be spelled with escapes
+        if not all(self._add_tree(tree, linked) for tree in trees):
+            _explain(trees, "tree" in row, wrong)
         name = row.get("id")
-        if name is not None and not isinstance(name, (str, int)):
-            raise wrong(f'"id" is a string; got {name!r}')
         if name is not None:
-            before = self.ids.setdefault(str(name), line)
-            if before != line:
-                raise wrong(f"the id {str(name)!r} stands on line {before} already")
-        tokens = row["text"].split() if isinstance(row.get("text"), str) and "tokens" not in row else row.get("tokens")
-        if tokens is not None and not (isinstance(tokens, list) and all(isinstance(word, str) for word in tokens)):
-            raise wrong('"tokens" is a list of strings')
-        self.tokens.append(tokens)
+            if isinstance(name, bool) or not isinstance(name, (str, int)):
+                raise wrong(f'"id" is a string; got {_short(name)}')
+            self.ids.append(str(name))
+        self.tokens.append(self._words(row, wrong))
         target = row.get("target")
         if target is None:
-            ends = self.start[-self.width :]
-            self.targets.append([self.value[end - 1] for end in ends])
+            self.targets.append([self.value[root] for root in self.start[-self.width - 1 : -1]])
         else:
             target = target if isinstance(target, list) else [target]
-            self.targets.append([self._outcome(value, ("target", None), wrong) for value in target])
+            for value in target:
+                if not _is_outcome(value):
+                    raise wrong(f"target: a value is {_VALUE}; got {_short(value)}")
+            self.targets.append([self.outcomes[value] for value in target])
         if len(self.targets[-1]) != len(self.targets[0]):
             raise wrong(f"this line has {len(self.targets[-1])} targets, the first {len(self.targets[0])}")
         self.lines.append(line)
         self.columns.append({key: value for key, value in row.items() if key not in _OWN})
 
-    def _outcome(self, value: Any, way: _Way, wrong: Any) -> int:
-        if value is None:
-            return -1
-        if isinstance(value, bool) or not isinstance(value, (int, str)):
-            raise wrong(f"{_path(way)}: a value is a whole number, a string or null; got {value!r}")
-        return self.outcomes.setdefault((type(value), value), len(self.outcomes))
+    def _text(self, raw: bytes, wrong: _Wrong) -> str:
+        if raw.endswith(b"\r"):
+            raise wrong("the line ends in CR LF; save the file with Unix line ends (LF)", len(raw))
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise wrong("this is not UTF-8", error.start + 1) from None
+        if "\\u" in text:
+            half = next((match for match in _SURROGATES.finditer(text) if match.lastgroup == "half"), None)
+            if half is not None:
+                raise wrong(f"{half.group()} is half a character; it cannot be kept as UTF-8", half.start() + 1)
+        return text
 
-    def _add_tree(self, tree: Any, where: str, example: int, wrong: Any) -> None:
-        """Nested objects to post-order, without recursion; an error names the path to the node."""
-        base = len(self.symbol)
-        stack: list[tuple[Any, _Way, bool]] = [(tree, (where, None), False)]
-        finished: list[list[int]] = [[]]
-        while stack:
-            node, way, opened = stack.pop()
-            if not opened:
-                if not isinstance(node, dict) or not isinstance(node.get("type"), str) or not node["type"]:
-                    raise wrong(f'{_path(way)}: a node is an object with a "type" that is a string; got {_short(node)}')
-                children = node.get("children", [])
-                if not isinstance(children, list) or ("children" in node and not children):
-                    raise wrong(f'{_path(way)}: "children" is a list of nodes, and left out at a leaf')
+    def _words(self, row: dict[str, Any], wrong: _Wrong) -> list[int] | None:
+        tokens = row.get("tokens")
+        if tokens is None and "text" in row:
+            if not isinstance(row["text"], str):
+                raise wrong(f'"text" is a string; got {_short(row["text"])}')
+            tokens = row["text"].split()
+        if tokens is None:
+            return None
+        if not isinstance(tokens, list) or not {str}.issuperset(map(type, tokens)):
+            raise wrong('"tokens" is a list of strings')
+        words = self.words
+        return [words[word] for word in tokens]
+
+    def _add_tree(self, tree: Any, linked: bool) -> bool:
+        """Put the nodes down, a whole tree at a time for speed; False where one is not as it should be."""
+        nodes: list[Any] = []
+        arities: list[int] = []
+        waiting = [tree]
+        known = len(self.names), len(self.outcomes)
+        names, outcomes = self.names, self.outcomes
+        try:
+            while waiting:
+                node = waiting.pop()
+                children = node.get("children")
+                nodes.append(node)
                 if children:
-                    finished.append([])
-                    stack.append((node, way, True))
-                    stack.extend((children[place], (place, way), False) for place in reversed(range(len(children))))
-                    continue
-            else:
-                for child in finished.pop():
-                    self.parent[child] = len(self.symbol) - base
-            here = len(self.symbol)
-            link = node.get("link", 0)
-            if isinstance(link, bool) or not isinstance(link, int) or not 0 <= link <= here - example:
-                raise wrong(f'{_path(way)}: "link" counts nodes back inside the example; got {link!r}')
-            finished[-1].append(here)
-            self.symbol.append(self.names.setdefault(node["type"], len(self.names)))
-            self.value.append(self._outcome(node.get("value"), way, wrong))
-            self.parent.append(-1)
-            self.link.append(link)
+                    waiting += children
+                    arities.append(len(children))
+                elif children is None:
+                    arities.append(0)
+                else:
+                    return False
+            symbols = [names[node["type"]] for node in nodes]
+            given = [node.get("value") for node in nodes]
+            if not _KINDS.issuperset(map(type, given)):  # before they are looked up: True is 1 to a dictionary
+                return False
+            values = [outcomes[value] for value in given]
+        except (TypeError, KeyError, AttributeError):
+            return False
+        if known != (len(names), len(outcomes)) and not (
+            all(isinstance(name, str) and name for name in itertools.islice(names, known[0], None))
+            and all(map(_is_outcome, itertools.islice(outcomes, known[1], None)))
+        ):
+            return False
+        links = [node.get("link", 0) for node in nodes] if linked else [0] * len(nodes)
+        before = len(self.symbol) - self.start[-self._placed() - 1]
+        if linked and not _links_fit(links, before):
+            return False
+        self.symbol += symbols
+        self.arity += arities
+        self.value += values
+        self.link += links
         self.start.append(len(self.symbol))
+        return True
+
+    def _placed(self) -> int:
+        """Trees of the present line that stand already."""
+        return len(self.start) - 1 - len(self.lines) * self.width
 
     def corpus(self) -> Corpus:
-        if not self.lines:
-            raise FormatError("the file holds no rows", path=self.path)
-        if len(self.names) > np.iinfo(np.int16).max or len(self.outcomes) > np.iinfo(np.int16).max:
-            raise FormatError("more than 32,767 different node types or values", path=self.path)
+        if max(len(self.names), len(self.outcomes)) > np.iinfo(np.int16).max:
+            raise FormatError("more than 32,766 different node types or values", path=self.path)
+        start = np.array(self.start, np.int64)
+        turned = np.arange(start[-1])
+        turned = np.repeat(start[:-1] + start[1:] - 1, np.diff(start)) - turned  # from reverse to post-order
         forest = Forest(
-            np.array(self.symbol, np.int16),
-            np.array(self.parent, np.int32),
-            np.array(self.start, np.int64),
+            np.array(self.symbol, np.int16)[turned],
+            parents(np.array(self.arity, np.int32)[turned], start),
+            start,
             tuple(self.names),
-            np.array(self.link, np.int32) if any(self.link) else None,
+            np.array(self.link, np.int32)[turned] if any(self.link) else None,
         )
-        outcomes, table = _ordered_outcomes([value for _, value in self.outcomes])
-        if any(tokens is None for tokens in self.tokens):
-            texts = brackets.write(forest)
-            for row, tokens in enumerate(self.tokens):
-                if tokens is None:
-                    self.tokens[row] = " X ".join(texts[row * self.width : (row + 1) * self.width]).split()
-        vocabulary: dict[str, int] = {}
-        flat = [vocabulary.setdefault(word, len(vocabulary)) for tokens in self.tokens for word in tokens or ()]
-        token_start = np.zeros(len(self.tokens) + 1, np.int64)
-        np.cumsum([len(tokens or ()) for tokens in self.tokens], out=token_start[1:])
+        outcomes, table = _ordered_outcomes(list(self.outcomes)[1:])
+        tokens = self._all_tokens(forest)
+        token_start = np.zeros(len(tokens) + 1, np.int64)
+        np.cumsum([len(row) for row in tokens], out=token_start[1:])
+        flat = itertools.chain.from_iterable(tokens)
         corpus = Corpus(
-            np.array(flat, np.uint8 if len(vocabulary) < 256 else np.uint32),
+            np.fromiter(flat, narrowest(len(self.words)), int(token_start[-1])),
             token_start,
-            tuple(vocabulary),
+            tuple(self.words),
             forest,
-            table[np.array(self.value, np.int64)],
+            table[np.array(self.value, np.int64)[turned]],
             outcomes,
             table[np.array(self.targets, np.int64).reshape(len(self.lines), -1)],
             width=self.width,
@@ -272,25 +310,110 @@ class _Rows:
             lines=np.array(self.lines, np.int64),
             columns=_columns(self.columns, self.path, self.lines),
         )
-        if len(self.ids) not in (0, len(self.lines)):
-            raise FormatError(
-                f"{len(self.ids)} of {len(self.lines)} lines have an id; give one to all or to none", path=self.path
-            )
-        own = tuple(self.ids) if self.ids else None
-        if own is None or all(name == f"{key:016x}" for name, key in zip(own, corpus.keys.tolist(), strict=True)):
-            return corpus
-        return dataclasses.replace(corpus, ids=own)
+        return dataclasses.replace(corpus, ids=self._own_ids(corpus))
+
+    def _all_tokens(self, forest: Forest) -> list[list[int]]:
+        """The tokens of every line; a line without any is its trees in brackets."""
+        tokens: list[list[int]] = []
+        for row, given in enumerate(self.tokens):
+            if given is None:
+                try:
+                    texts = brackets.write(forest[row * self.width : (row + 1) * self.width])
+                except TreeError as error:
+                    message = f'there are no "tokens", and {error}'
+                    raise FormatError(message, path=self.path, line=self.lines[row]) from None
+                given = [self.words[word] for word in " X ".join(texts).split()]
+            tokens.append(given)
+        return tokens
+
+    def _own_ids(self, corpus: Corpus) -> tuple[str, ...] | None:
+        """The ids, unless there are none or they are the content keys, of which equal examples have equal ones."""
+        if not self.ids:
+            return None
+        if len(self.ids) < len(self.lines):
+            message = f"{len(self.ids)} of {len(self.lines)} lines have an id; give one to all or to none"
+            raise FormatError(message, path=self.path)
+        if all(name == f"{key:016x}" for name, key in zip(self.ids, corpus.keys.tolist(), strict=True)):
+            return None
+        seen: dict[str, int] = {}
+        for name, line in zip(self.ids, self.lines, strict=True):
+            if seen.setdefault(name, line) != line:
+                message = f"the id {_short(name)} stands on line {seen[name]} already"
+                raise FormatError(message, path=self.path, line=line)
+        return tuple(self.ids)
+
+
+_Wrong: TypeAlias = Callable[..., FormatError]
+_KINDS = {int, str, type(None)}
+_VALUE = "a whole number of 64 bits, a string or null"
+# Escapes that may be half a character: those that are whole, or not escapes at all, are passed over first.
+_SURROGATES = re.compile(
+    r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
+
+
+def _is_outcome(value: Any) -> bool:
+    return type(value) in _KINDS and not (isinstance(value, int) and not -(2**63) <= value < 2**63)
+
+
+def _links_fit(links: list[Any], before: int) -> bool:
+    """Whether each counts nodes back inside the example, of which `before` nodes stand in front of this tree."""
+    if set(map(type, links)) != {int}:
+        return False
+    return all(0 <= link <= before + len(links) - 1 - place for place, link in enumerate(links))
+
+
+def _explain(trees: list[Any], alone: bool, wrong: _Wrong) -> None:
+    """Find the node for which a tree was refused, and say which one it is."""
+    seen = 0  # nodes finished, in post-order
+    for number, tree in enumerate(trees):
+        stack: list[tuple[Any, _Way, bool]] = [(tree, ("tree" if alone else f"trees[{number}]", None), False)]
+        while stack:
+            node, way, opened = stack.pop()
+            if not opened:
+                if not isinstance(node, dict) or not isinstance(node.get("type"), str) or not node["type"]:
+                    raise wrong(f'{_path(way)}: a node is an object with a "type" that is a string; got {_short(node)}')
+                children = node.get("children")
+                if children is not None and not (isinstance(children, list) and children):
+                    raise wrong(f'{_path(way)}: "children" is a list of nodes, and left out at a leaf')
+                if not _is_outcome(node.get("value")):
+                    raise wrong(f"{_path(way)}: a value is {_VALUE}; got {_short(node['value'])}")
+                if children:
+                    stack.append((node, way, True))
+                    stack.extend((children[place], (place, way), False) for place in reversed(range(len(children))))
+                    continue
+            link = node.get("link", 0)
+            if isinstance(link, bool) or not isinstance(link, int) or not 0 <= link <= seen:
+                raise wrong(f'{_path(way)}: "link" counts nodes back inside the example; got {_short(link)}')
+            seen += 1
+    raise AssertionError("a tree was refused that has no fault")
+
+
+@compiled
+def parents(arity: Ints, start: Ints) -> npt.NDArray[np.int32]:
+    """The parent of each node, from how many children each one has in post-order."""
+    parent = np.full(len(arity), -1, np.int32)
+    stack = np.empty(len(arity), np.int64)
+    for tree in range(len(start) - 1):
+        high = 0
+        for node in range(start[tree], start[tree + 1]):
+            for _ in range(arity[node]):
+                high -= 1
+                parent[stack[high]] = node - start[tree]
+            stack[high] = node
+            high += 1
+    return parent
 
 
 def _ordered_outcomes(values: list[Outcome]) -> tuple[tuple[Outcome, ...], Any]:
-    """The outcomes in a natural order (small whole numbers stand at their own place) and where each one went."""
+    """The outcomes in a natural order (small whole numbers at their own place) and where each one went, null first."""
     numbers = [value for value in values if isinstance(value, int)]
     if len(numbers) == len(values) and all(0 <= number < 1000 for number in numbers):
         ordered: tuple[Outcome, ...] = tuple(range(max([9, *numbers]) + 1))
     else:
         ordered = (*sorted(numbers), *sorted(value for value in values if isinstance(value, str)))
     place = {(type(value), value): position for position, value in enumerate(ordered)}
-    return ordered, np.array([*(place[type(value), value] for value in values), -1], np.int16)
+    return ordered, np.array([-1, *(place[type(value), value] for value in values)], np.int16)
 
 
 def _columns(rows: list[dict[str, Any]], path: Path, lines: list[int]) -> dict[str, Any]:
@@ -299,15 +422,21 @@ def _columns(rows: list[dict[str, Any]], path: Path, lines: list[int]) -> dict[s
     for name in dict.fromkeys(name for row in rows for name in row):
         missing = next((row for row, fields in enumerate(rows) if name not in fields), None)
         if missing is not None:
-            raise FormatError(
-                f"the field {name!r} is missing here but not on other lines", path=path, line=lines[missing]
-            )
+            message = f"the field {_short(name)} is missing here but not on other lines"
+            raise FormatError(message, path=path, line=lines[missing])
+        if name in FIELDS:
+            raise FormatError(f"the field {name!r} has another meaning in Parquet files; rename it", path=path)
+        given = [row[name] for row in rows]
         try:
-            column = np.array([row[name] for row in rows])
-        except ValueError:
-            column = np.array([None])
-        if column.dtype == object:
-            raise FormatError(f"the field {name!r} is neither numbers, strings nor lists of one length", path=path)
+            column = np.array(given)
+            kept = column.dtype.kind in "biufU" and column.tolist() == given  # not [1, "a"], which NumPy makes strings
+        except (ValueError, RecursionError):
+            kept = False
+        if not kept or (column.dtype.kind == "f" and not np.isfinite(column).all()):
+            message = (
+                f"the field {_short(name)} is not the same kind on every line: numbers, strings, lists of a length"
+            )
+            raise FormatError(message, path=path)
         columns[name] = column
     return columns
 
@@ -328,5 +457,5 @@ def _refuse(constant: str) -> Any:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    text = reprlib.repr(value)  # which does not go to the bottom of what is deep or long
     return text if len(text) <= 60 else text[:57] + "..."

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pomona import listops_text
 from pomona.corpus import Corpus
+from pomona.errors import FormatError
 from pomona.files import read_bytes
 from pomona.formats import tsv
 
@@ -14,15 +15,18 @@ HEADER = b"Source\tTarget\n"
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    return head.startswith((HEADER[:-1], b"\xef\xbb\xbf" + HEADER[:-1]))
+    return head.removeprefix(listops_text.MARK).startswith(HEADER[:-1])
 
 
 def read(path: Path) -> Corpus:
     data = read_bytes(path)
-    if data.startswith(b"\xef\xbb\xbf") or not data.startswith(HEADER):
-        data = data if data.startswith(b"\xef\xbb\xbf") else b"\r" + data[len(HEADER) :]
-        return listops_text.parse(data, source_first=True, path=path)  # which says what is wrong with the first line
-    return listops_text.parse(data[len(HEADER) :], source_first=True, path=path, first_line=2)
+    if data.startswith(HEADER):
+        return listops_text.parse(data[len(HEADER) :], source_first=True, path=path, first_line=2)
+    listops_text.refuse_mark(data, path)
+    line = data.split(b"\n", 1)[0]
+    if line == HEADER[:-1] + b"\r":
+        raise FormatError(listops_text.CARRIAGE_RETURN, path=path, line=1, column=len(line))
+    raise FormatError("the first line must be Source, a tab and Target, nothing else", path=path, line=1, column=1)
 
 
 class Writer(tsv.Writer):

@@ -25,14 +25,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pomona.compiled import Ints, compiled
-from pomona.corpus import Corpus, Fingerprint, Outcome
-from pomona.errors import FormatError, PomonaError
+from pomona.corpus import FIELDS, Corpus, Fingerprint, Outcome, narrowest
+from pomona.errors import FormatError, TreeError
 from pomona.formats import plain_origin
 from pomona.trees import Forest
 
 SUFFIX = ".parquet"
 _META = b"pomona"
-_OWN = {"id", "tokens", "target", "symbols", "parents", "values", "trees", "links", "length", "nesting", "dependency"}
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -54,7 +53,12 @@ class Writer:
         if self._file is None:
             worded = [f"{name}.list.element" for name in ("tokens", "symbols", "values", "target")]
             self._file = pq.ParquetWriter(
-                self._path, table.schema, compression="zstd", use_dictionary=worded, write_statistics=False
+                self._path,
+                table.schema,
+                compression="zstd",
+                use_dictionary=worded,
+                write_statistics=False,
+                dictionary_pagesize_limit=1 << 30,  # Arrow cannot read lists whose words are half in a dictionary
             )
             self._about = {"format": 1, "width": corpus.width, "origin": plain_origin(corpus.origin)}
             self._about["own_ids"] = corpus.ids is not None
@@ -97,9 +101,7 @@ def _table(corpus: Corpus) -> Any:
     columns["nesting"] = pa.array(corpus.nesting.astype(np.int32))
     columns["dependency"] = pa.array(corpus.dependency.astype(np.int32))
     for name, column in corpus.columns.items():
-        if name in _OWN:
-            raise FormatError(f"a task's own column cannot be called {name!r}")
-        columns[name] = pa.array(list(column)) if column.ndim > 1 else pa.array(column)
+        columns[name] = pa.array(column.tolist()) if column.ndim > 1 else pa.array(column)
     return pa.table(columns)
 
 
@@ -119,10 +121,18 @@ def _outcomes(column: Ints, outcomes: tuple[Outcome, ...]) -> Any:
     missing = column < 0
     mask = missing if missing.any() else None
     if all(isinstance(outcome, int) for outcome in outcomes):
-        table = np.array([*outcomes, 0], np.int16)
+        small = all(-(2**15) <= outcome < 2**15 for outcome in outcomes if isinstance(outcome, int))
+        table = np.array([*outcomes, 0], np.int16 if small else np.int64)
         return pa.array(table[column], mask=mask)
     indices = pa.array(np.asarray(np.where(missing, 0, column), np.int32), mask=mask)
-    return pa.DictionaryArray.from_arrays(indices, pa.array([str(outcome) for outcome in outcomes], pa.string()))
+    return pa.DictionaryArray.from_arrays(indices, pa.array(_spelled(outcomes), pa.string()))
+
+
+def _spelled(outcomes: tuple[Outcome, ...]) -> list[str]:
+    """Outcomes as strings; where numbers and strings are mixed, as JSON, so that 1 and "1" stay apart."""
+    if all(isinstance(outcome, str) for outcome in outcomes):
+        return [str(outcome) for outcome in outcomes]
+    return [json.dumps(outcome, ensure_ascii=False) for outcome in outcomes]
 
 
 def _hex(keys: npt.NDArray[np.uint64]) -> Any:
@@ -148,74 +158,89 @@ def read(path: Path) -> Corpus:
         about = json.loads((file.metadata.metadata or {}).get(_META) or b"null")
         if not isinstance(about, dict) or about.get("format") != 1:
             raise FormatError("this Parquet file was not written by Pomona (no metadata 'pomona')", path=path)
-        parts = [_corpus(batch, about, path) for batch in file.iter_batches(batch_size=1 << 17)]
+        parts, row = [], 0
+        for group in range(file.num_row_groups):  # one by one: Arrow cannot join lists with different dictionaries
+            for batch in file.iter_batches(batch_size=1 << 17, row_groups=[group]):
+                parts.append(_corpus(batch, about, path, row))
+                row += len(batch)
         if not parts:
             raise FormatError("the file holds no rows", path=path)
         corpus = Corpus.concatenate(parts)
-    except PomonaError:
-        raise
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
-        raise FormatError(f"not a whole Parquet file of ours: {str(error).splitlines()[0]}", path=path) from error
-    if corpus.fingerprint != about.get("fingerprint"):
+        fingerprint = corpus.fingerprint
+    except FormatError as error:
+        if error.path is not None:
+            raise
+        raise FormatError(str(error), path=path) from error
+    except Exception as error:  # damage shows itself in any way: Arrow's errors, wrong types, numbers out of range
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise FormatError(f"not a whole Parquet file of ours: {why}", path=path) from error
+    if fingerprint != about.get("fingerprint"):
         raise FormatError(
-            f"the rows are not those that were written: their fingerprint is {corpus.fingerprint[:16]}..., "
+            f"the rows are not those that were written: their fingerprint is {fingerprint[:16]}..., "
             f"the file says {str(about.get('fingerprint'))[:16]}...; generate or copy it again",
             path=path,
         )
     return corpus
 
 
-def _corpus(batch: Any, about: dict[str, Any], path: Path) -> Corpus:
-    width = int(about["width"])
-    outcomes: tuple[Outcome, ...] = tuple(about["outcomes"])
-    token_start, tokens = _flat(batch.column("tokens"))
-    node_start, symbols = _flat(batch.column("symbols"))
-    _, parents = _flat(batch.column("parents"))
-    _, values = _flat(batch.column("values"))
-    _, targets = _flat(batch.column("target"))
-    start = node_start
+def _corpus(batch: Any, about: dict[str, Any], path: Path, first: int) -> Corpus:
+    """The rows of a batch, of which the first is row `first` of the file."""
+    width, rows = int(about["width"]), len(batch)
+    vocabulary, names, outcomes = tuple(about["vocabulary"]), tuple(about["names"]), tuple(about["outcomes"])
+    token_start, tokens = _flat(batch, "tokens")
+    start, symbols = _flat(batch, "symbols")
     if width > 1:
-        sizes = np.asarray(_flat(batch.column("trees"))[1], np.int64)
+        sizes = np.asarray(_flat(batch, "trees")[1], np.int64)
         start = np.zeros(len(sizes) + 1, np.int64)
         np.cumsum(sizes, out=start[1:])
-    link = None
-    if "links" in batch.schema.names:
-        link = np.asarray(_flat(batch.column("links"))[1], np.int32)
-    names = tuple(about["names"])
+    link = np.asarray(_flat(batch, "links")[1], np.int32) if "links" in batch.schema.names else None
+    parent = np.asarray(_flat(batch, "parents")[1], np.int32)
     symbol = _positions(symbols, names).astype(np.int16)
-    forest = Forest(symbol, np.asarray(parents, np.int32), start, names, link).checked()
-    wide = np.uint8 if len(about["vocabulary"]) < 256 else np.uint16
-    rows = len(batch)
+    placed = _positions(tokens, vocabulary)
+    if placed.min(initial=0) < 0:
+        raise FormatError("a token is missing", path=path)
+    try:
+        forest = Forest(symbol, parent, start, names, link).checked()
+    except TreeError as error:
+        raise FormatError(f"the trees from row {first + 1} on are none: {error}", path=path) from None
+    targets = _positions(_flat(batch, "target")[1], outcomes).astype(np.int16)
     return Corpus(
-        _positions(tokens, tuple(about["vocabulary"])).astype(wide),
+        placed.astype(narrowest(len(vocabulary))),
         token_start,
-        tuple(about["vocabulary"]),
+        vocabulary,
         forest,
-        _positions(values, outcomes).astype(np.int16),
+        _positions(_flat(batch, "values")[1], outcomes).astype(np.int16),
         outcomes,
-        _positions(targets, outcomes).astype(np.int16).reshape(rows, -1) if rows else np.zeros((0, 1), np.int16),
+        targets.reshape(rows, -1) if rows else np.zeros((0, 1), np.int16),
         width=width,
         origin={**about["origin"], "path": str(path)},
-        ids=tuple(batch.column("id").to_pylist()) if about["own_ids"] else None,
-        columns={name: np.array(batch.column(name).to_pylist()) for name in batch.schema.names if name not in _OWN},
+        ids=tuple(str(name) for name in batch.column("id").to_pylist()) if about["own_ids"] else None,
+        columns={name: np.array(batch.column(name).to_pylist()) for name in batch.schema.names if name not in FIELDS},
     )
 
 
-def _flat(column: Any) -> tuple[npt.NDArray[np.int64], Any]:
-    offsets = np.asarray(column.offsets, np.int64)
-    return offsets - offsets[0], column.flatten()
+def _flat(batch: Any, name: str) -> tuple[npt.NDArray[np.int64], Any]:
+    """Offsets and entries of a column of lists."""
+    column = batch.column(name)
+    offsets, entries = np.asarray(column.offsets, np.int64), column.flatten()
+    if column.null_count or offsets[-1] - offsets[0] != len(entries):
+        raise FormatError(f"the column {name!r} has rows without a list")
+    return offsets - offsets[0], entries
 
 
 def _positions(column: Any, names: tuple[Any, ...]) -> npt.NDArray[np.int64]:
     """Where each entry stands in `names`, -1 for null."""
-    place = {name: position for position, name in enumerate(names)}
+    if pa.types.is_integer(column.type):
+        missing = np.asarray(column.is_null())
+        numbers = np.asarray(column.fill_null(0), np.int64)
+        if names == tuple(range(len(names))):
+            if numbers.min(initial=0) < 0 or numbers.max(initial=0) >= max(len(names), 1):
+                raise FormatError("a value or target is not among the outcomes")
+            return np.where(missing, -1, numbers)
+        place = {name: position for position, name in enumerate(names)} | {None: -1}
+        return np.array([place[number] for number in column.to_pylist()], np.int64)
+    place = {word: position for position, word in enumerate(_spelled(names))} | {None: -1}
     if pa.types.is_dictionary(column.type):
         table = np.array([*(place[word] for word in column.dictionary.to_pylist()), -1], np.int64)
         return table[np.asarray(column.indices.fill_null(len(table) - 1), np.int64)]
-    if pa.types.is_integer(column.type):
-        present = np.array([name if isinstance(name, int) else -1 for name in names], np.int64)
-        numbers = np.asarray(column.fill_null(-1), np.int64)
-        if np.array_equal(present, np.arange(len(names))):
-            return np.where(numbers < len(names), numbers, -1)
-        return np.array([place.get(number, -1) for number in numbers.tolist()], np.int64)
-    return np.array([-1 if word is None else place[word] for word in column.to_pylist()], np.int64)
+    return np.array([place[word] for word in column.to_pylist()], np.int64)

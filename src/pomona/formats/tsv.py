@@ -12,9 +12,9 @@ SUFFIX = ".tsv"
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """A first line of a number and a tab; a .tsv without any tab is ours too, to be refused with a place."""
-    start, tab, _ = head.removeprefix(b"\xef\xbb\xbf").partition(b"\t")
-    return start.isdigit() if tab else path.suffix == SUFFIX
+    """A number and a tab; what is called .tsv and is nothing else is ours too, to be refused with a place."""
+    start, tab, _ = head.removeprefix(listops_text.MARK).partition(b"\t")
+    return path.suffix == SUFFIX or bool(tab and start.isdigit())
 
 
 def read(path: Path) -> Corpus:
@@ -32,8 +32,7 @@ class Writer:
         self._file.write(self.header)
 
     def write(self, corpus: Corpus) -> None:
-        listops_text.check_writable(corpus, self._shown)
-        self._file.write(listops_text.lines(corpus, source_first=self.source_first))
+        self._file.write(listops_text.lines(corpus, source_first=self.source_first, path=self._shown))
 
     def close(self) -> None:
         self._file.close()

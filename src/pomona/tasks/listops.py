@@ -45,6 +45,7 @@ from pomona.trees import Forest
 Window = tuple[int, int | None]  # from .. to, both included; None for no end
 DIGITS = tuple(str(digit) for digit in range(10))
 ENDLESS = 1 << 40
+LOW = np.uint64(0xFFFFFFFF)  # the low half of a random word
 
 
 def _shifted(**splits: Mapping[str, Any]) -> tuple[tuple[str, str, Any], ...]:
@@ -64,9 +65,7 @@ def _wider(arguments: int) -> dict[str, Any]:
 
 PRESETS: dict[str, dict[str, Any]] = {
     "d20s": {},
-    "d20s-240k": {"train": 240_000},
-    "d20s-540k": {"train": 540_000},
-    "d20s-990k": {"train": 990_000},
+    **{f"d20s-{train // 1000}k": {"train": train, "pool": 110_000} for train in (240_000, 540_000, 990_000)},
     "lra": {"depth": 10, "arguments": 10, "length": (501, 1999), "train": 96_000, "dev": 2_000, "test": 2_000},
     **{f"length-{low}-{low + 100}": _longer(low) for low in range(200, 1000, 100)},
     **{f"arguments-{arguments}": _wider(arguments) for arguments in (5, 10, 15)},
@@ -139,6 +138,18 @@ class ListOps(Task):
         return self.balanced or self.dependency != (0, None)
 
     @property
+    def _no_digit(self) -> bool:
+        """A lone digit would be thrown away, so draws begin with a list: the same law, three draws in four saved."""
+        return self.depth > 1 and (self.length[0] > 1 or self.nesting[0] > 0 or self.dependency[0] > 0)
+
+    def apart(self, other: Task) -> bool:
+        """Two laws with windows that do not meet cannot give the same expression."""
+        return isinstance(other, ListOps) and any(
+            _before(getattr(self, name), getattr(other, name)) or _before(getattr(other, name), getattr(self, name))
+            for name in ("length", "nesting", "dependency")
+        )
+
+    @property
     def vocabulary(self) -> tuple[str, ...]:
         return (*DIGITS, *(f"[{name}" for name in self.operators), "]")
 
@@ -156,6 +167,7 @@ class ListOps(Task):
             self.depth,
             self.arguments,
             np.array([operator.number for operator in operators_named(self.operators)], np.int64),
+            self._no_digit,
             np.array(windows, np.int64),
             codes(self.vocabulary),
             self._rests_on_values,
@@ -173,7 +185,7 @@ class ListOps(Task):
         parent, values = np.empty(room, np.int32), np.empty(room, np.int16)
         done = 0
         while True:
-            done = _build(key, numbers, done, tokens, token_start, symbol, parent, start, values, *self._grammar()[:4])
+            done = _build(key, numbers, done, tokens, token_start, symbol, parent, start, values, *self._grammar()[:5])
             if done == len(numbers):
                 break
             room *= 2
@@ -189,16 +201,20 @@ class ListOps(Task):
         return Corpus(tokens[: token_start[-1]], token_start, self.vocabulary, forest, known, outcomes, targets)
 
 
+def _before(one: Window, other: Window) -> bool:
+    return one[1] is not None and one[1] < other[0]
+
+
 @compiled
 def _scan(
     key: np.uint64, first: int, count: int, branching: np.uint64, depth: int, arguments: int, operators: Ints,
-    windows: Ints, code: Ints, valued: bool,
+    no_digit: bool, windows: Ints, code: Ints, valued: bool,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.int64]]:  # fmt: skip
     """Content key of each accepted draw among first .. first+count-1, and its dependency depth if that matters."""
     numbers = np.empty(count, np.int64)
     keys = np.empty(count, np.uint64)
     rests = np.empty(count if valued else 0, np.int64)
-    choices = (arguments - 1) * len(operators)
+    choices = np.uint64(arguments - 1)
     left = np.empty(depth + 1, np.int64)
     operator = np.empty(depth + 1, np.int64)
     arity = np.empty(depth + 1, np.int64)
@@ -216,17 +232,17 @@ def _scan(
             state += gamma
             word = mix(state)
             length += 1
-            if level + 1 < depth and (word >> np.uint64(32)) < branching:
-                choice = below(word & np.uint64(0xFFFFFFFF), choices)
-                operator[level] = choice % len(operators)
-                arity[level] = left[level] = 2 + choice // len(operators)
+            if level + 1 < depth and ((word >> np.uint64(32)) < branching or (no_digit and level == 0)):
+                product = (word & LOW) * choices  # its high half chooses the arity, its low half then the operator
+                arity[level] = left[level] = 2 + np.int64(product >> np.uint64(32))
+                operator[level] = below(product & LOW, len(operators))
                 content = absorb(content, code[10 + operator[level]])
                 level += 1
                 deepest = max(deepest, level)
                 if length + left[level - 1] > windows[1]:
                     break
                 continue
-            digit = below(word & np.uint64(0xFFFFFFFF), 10)
+            digit = below(word & LOW, 10)
             content = absorb(content, code[digit])
             if valued:
                 value[high], rest[high] = digit, 0
@@ -296,10 +312,10 @@ def _close(number: int, value: Ints, rest: Ints, ranked: Ints, low: int, high: i
 @compiled
 def _build(
     key: np.uint64, numbers: Ints, first: int, tokens: Bytes, token_start: Ints, symbol: Ints, parent: Ints,
-    start: Ints, values: Ints, branching: np.uint64, depth: int, arguments: int, operators: Ints,
+    start: Ints, values: Ints, branching: np.uint64, depth: int, arguments: int, operators: Ints, no_digit: bool,
 ) -> int:  # fmt: skip
     """The same draws again, this time written down from row `first` on; how many rows the arrays had room for."""
-    choices = (arguments - 1) * len(operators)
+    choices = np.uint64(arguments - 1)
     left = np.empty(depth + 1, np.int64)
     operator = np.empty(depth + 1, np.int64)
     arity = np.empty(depth + 1, np.int64)
@@ -317,16 +333,16 @@ def _build(
                 return row
             state += gamma
             word = mix(state)
-            if level + 1 < depth and (word >> np.uint64(32)) < branching:
-                choice = below(word & np.uint64(0xFFFFFFFF), choices)
-                operator[level] = choice % len(operators)
-                arity[level] = left[level] = 2 + choice // len(operators)
+            if level + 1 < depth and ((word >> np.uint64(32)) < branching or (no_digit and level == 0)):
+                product = (word & LOW) * choices  # its high half chooses the arity, its low half then the operator
+                arity[level] = left[level] = 2 + np.int64(product >> np.uint64(32))
+                operator[level] = below(product & LOW, len(operators))
                 tokens[place] = 10 + operator[level]
                 place += 1
                 level += 1
                 tally[level], total[level] = 0, 0
                 continue
-            answer = below(word & np.uint64(0xFFFFFFFF), 10)
+            answer = below(word & LOW, 10)
             tokens[place] = symbol[node] = values[node] = answer
             value[high], child[high] = answer, node
             place, node, high = place + 1, node + 1, high + 1

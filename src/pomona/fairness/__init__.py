@@ -1,0 +1,39 @@
+"""Fairness: is what a test asks for determined by what training showed?
+
+    certificate = certify(train, test)             # linear time; FAIR with witnesses, or the missing facts
+    check(certificate, train, test)                # the same claims established again, slowly and simply
+    learned = learn(train)                         # Algorithm 2 of Geiger et al. 2019: remember every local fact
+    compose(learned, test).right.mean()            # Algorithm 1: 1.0 if and only if the split is fair
+    minimal(corpus).rows                           # as few examples as can show everything
+    mirror(train, ("MAX", (3, 7)))                 # the same training set without one fact
+    certify(fold(train), fold(test))               # ListOps with its lists as transitions
+
+Needs a corpus with a value at every inner node, and nothing else: any task of Pomona, or a user's own JSONL.
+"""
+
+from __future__ import annotations
+
+from pomona.fairness.certificates import Certificate, Coverage, Violation, Witness, certify
+from pomona.fairness.checking import check
+from pomona.fairness.composition import Answers, CompositionTree, Conflict, compose, learn
+from pomona.fairness.covering import FairSet, minimal, mirror
+from pomona.fairness.folding import fair_for, fold
+
+__all__ = [
+    "Answers",
+    "Certificate",
+    "CompositionTree",
+    "Conflict",
+    "Coverage",
+    "FairSet",
+    "Violation",
+    "Witness",
+    "certify",
+    "check",
+    "compose",
+    "fair_for",
+    "fold",
+    "learn",
+    "minimal",
+    "mirror",
+]

@@ -1,0 +1,250 @@
+"""Certificates: is this training set enough, and how do you know?
+
+    certificate = certify(train, test)
+    certificate.fair                  # True: the memorising learner answers the whole test set, and any learner could
+    certificate.witnesses[0]          # Witness(function='C1', inputs=('¬', 'T'), output='F', example=2, node=3)
+    certificate.violations            # what training never showed, each with a test example that needs it
+    check(certificate, train, test)   # slow, short, and trusts nothing (`pomona.fairness.checking`)
+
+With a test set (the relative version): every local fact that the test set uses must be shown in training with the same
+output. Without one (Definition 2 of Geiger et al. 2019 over trimmed domains): every function must be shown every
+combination of the values that occur at its arguments. Both ask that no input has two outputs anywhere. For trees, the
+second is what it takes for the learner of `composition` to compute the function on the whole input space.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pomona.corpus import Corpus, Outcome
+from pomona.errors import FairnessError, FormatError
+from pomona.fairness.composition import Answers, Conflict, Place, check_given, conflicts_of
+from pomona.fairness.facts import By, FactTable, Inputs, Shown
+from pomona.files import read_bytes, write_json
+
+LISTED = 100_000  # violations of Definition 2 written out; the coverage counts them all
+_VERSION = "pomona certificate 1"
+
+
+class Witness(NamedTuple):
+    """A fact that is needed, and the training example that shows it at this node."""
+
+    function: str
+    inputs: Inputs
+    output: Outcome
+    example: int
+    node: int
+
+
+class Violation(NamedTuple):
+    """An input that training never shows; with a test set, the example and node that first need it."""
+
+    function: str
+    inputs: Inputs
+    example: int | None = None
+    node: int | None = None
+
+
+class Coverage(NamedTuple):
+    """How many inputs of a function are needed, and how many of them training shows."""
+
+    function: str
+    needed: int
+    shown: int
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Evidence that a training set is fair, or the evidence that it is not."""
+
+    witnesses: tuple[Witness, ...]
+    violations: tuple[Violation, ...]
+    conflicts: tuple[Conflict, ...]
+    coverage: tuple[Coverage, ...]
+    train: int
+    test: int | None = None
+    answered: int | None = None
+    by: By = "type"
+    given: tuple[str, ...] = ()
+
+    # `answered`: test examples that the memorising learner gets right at every node.
+
+    @property
+    def missing(self) -> int:
+        """How many needed inputs training does not show."""
+        return sum(one.needed - one.shown for one in self.coverage)
+
+    @property
+    def fair(self) -> bool:
+        """Nothing is missing and nothing contradicts."""
+        return not self.violations and not self.conflicts
+
+    def __repr__(self) -> str:
+        verdict = "fair" if self.fair else f"unfair: {self.missing:,} facts missing, {len(self.conflicts):,} conflicts"
+        against = "its own domains" if self.test is None else f"{self.test:,} test examples"
+        return f"Certificate({verdict}; {self.train:,} training examples against {against})"
+
+    def save(self, path: str | Path) -> None:
+        """Write it down as JSON."""
+        write_json(path, self.plain())
+
+    def plain(self) -> dict[str, Any]:
+        """Lists, numbers and strings only, as they stand in the file."""
+        return {
+            "format": _VERSION,
+            "fair": self.fair,
+            "by": self.by,
+            "given": list(self.given),
+            "train": self.train,
+            "test": self.test,
+            "answered": self.answered,
+            "missing": self.missing,
+            "coverage": [one._asdict() for one in self.coverage],
+            "conflicts": [
+                one._asdict() | {"places": [place._asdict() for place in one.places]} for one in self.conflicts
+            ],
+            "violations": [one._asdict() for one in self.violations],
+            "witnesses": [list(one) for one in self.witnesses],
+        }
+
+    @classmethod
+    def load(cls, path: str | Path) -> Certificate:
+        """Read what `save` wrote."""
+        try:
+            data = json.loads(read_bytes(path))
+            if not isinstance(data, dict) or data.get("format") != _VERSION:
+                raise ValueError(f'the field "format" is not {_VERSION!r}')
+            made = cls(
+                tuple(Witness(f, tuple(i), o, e, n) for f, i, o, e, n in data["witnesses"]),
+                tuple(Violation(**one | {"inputs": tuple(one["inputs"])}) for one in data["violations"]),
+                tuple(_conflict(**one) for one in data["conflicts"]),
+                tuple(Coverage(**one) for one in data["coverage"]),
+                data["train"],
+                data["test"],
+                data["answered"],
+                data["by"],
+                tuple(data["given"]),
+            )
+            if made.fair != data["fair"]:
+                raise ValueError('"fair" is not what the lists say')
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise FormatError(f"not a certificate: {error}", path=path) from None
+        return made
+
+
+def _conflict(function: str, inputs: list[Outcome], outputs: list[Outcome], places: list[dict[str, Any]]) -> Conflict:
+    first, second = (Place(**place) for place in places)
+    return Conflict(function, tuple(inputs), (outputs[0], outputs[1]), (first, second))
+
+
+def certify(train: Corpus, test: Corpus | None = None, *, by: By = "type", given: Sequence[str] = ()) -> Certificate:
+    """Whether `train` shows all that `test` needs, or without a test set all that its own domains make possible.
+
+    Linear in the number of nodes. `by="node"` keeps a table for each position of one fixed tree instead of each node
+    type; functions named in `given` (patterns such as 'REL_*' as well) are taken as known.
+
+    >>> certify(train, test).fair
+    True
+    """
+    facts = FactTable(by, given)
+    trained = facts.add(train, facts=False)
+    if test is None:
+        if not len(train):
+            raise FairnessError("there are no training examples and no test set, so there is no function to speak of")
+        if train.forest.link is not None:
+            raise FairnessError(
+                "these examples quote their own nodes, so not every combination of values can occur and Definition 2 "
+                "does not apply; certify against a test set"
+            )
+        check_given(facts)
+        needed = np.arange(len(facts))
+        missing, counts = _unseen_combinations(facts)
+        conflicts, answered = conflicts_of(facts, trained, "train", trained), None
+        violations = tuple(Violation(function, inputs) for function, inputs in missing)
+    else:
+        conflicts = conflicts_of(facts, trained, "train", trained)
+        learned = len(facts)
+        tested = facts.add(test, facts=False)
+        check_given(facts)
+        needed = np.flatnonzero(tested.first >= 0)
+        counts = _counts(facts, needed, learned)
+        lacking = needed[needed >= learned]
+        violations = tuple(
+            Violation(function, inputs, *tested.place(int(tested.first[fact])))
+            for fact, (function, inputs, _) in zip(lacking.tolist(), facts.rows(lacking.tolist()), strict=True)
+        )
+        known = {(conflict.function, conflict.inputs) for conflict in conflicts}
+        conflicts += tuple(
+            one for one in conflicts_of(facts, trained, "test", tested) if (one.function, one.inputs) not in known
+        )
+        answered = _answered(facts, trained, tested)
+        needed = needed[needed < learned]
+    witnesses = tuple(
+        Witness(*fact, *place)
+        for fact, place in zip(facts.rows(needed.tolist()), _places(trained, needed), strict=True)
+    )
+    size = None if test is None else len(test)
+    return Certificate(witnesses, violations, conflicts, counts, len(train), size, answered, by, tuple(given))
+
+
+def _places(shown: Shown, facts: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Example and node that first show each of these facts."""
+    start = shown.corpus.forest.start[:: shown.corpus.width]
+    node = shown.first[facts]
+    row = np.searchsorted(start, node, side="right") - 1
+    return zip(row.tolist(), (node - start[row]).tolist(), strict=True)
+
+
+def _counts(facts: FactTable, needed: npt.NDArray[np.int64], learned: int) -> tuple[Coverage, ...]:
+    """Coverage of the functions in the order in which they are first needed."""
+    names = facts.functions
+    function = facts.function[needed]
+    total = np.bincount(function, minlength=len(names)).tolist()
+    shown = np.bincount(function[needed < learned], minlength=len(names)).tolist()
+    return tuple(Coverage(names[one], total[one], shown[one]) for one in _in_order(function))
+
+
+def _in_order(column: npt.NDArray[Any]) -> list[int]:
+    """Each number once, in the order in which they first occur: how a corpus numbers its names must not matter."""
+    _, first = np.unique(column, return_index=True)
+    return [int(number) for number in column[np.sort(first)]]
+
+
+def _answered(facts: FactTable, trained: Shown, tested: Shown) -> int:
+    """Test examples that the learner gets right at every node, knowing only what training showed without conflict."""
+    unknown = np.ones(len(facts), np.bool_)
+    unknown[: len(trained.clash)] = trained.clash >= 0
+    return int(Answers(tested.corpus, facts, *facts.compose(tested.corpus, unknown)).right_throughout.sum())
+
+
+def _unseen_combinations(facts: FactTable) -> tuple[list[tuple[str, Inputs]], tuple[Coverage, ...]]:
+    """Definition 2: combinations of the values seen at a function's arguments that were never seen together."""
+    names, values = facts.functions, facts.values
+    arity = np.diff(facts.start)
+    unseen: list[tuple[str, Inputs]] = []
+    coverage = []
+    for function in _in_order(facts.function):
+        of_function = facts.function == function
+        needed, shown = 0, int(of_function.sum())
+        for count in _in_order(arity[of_function]):
+            own = np.flatnonzero(of_function & (arity == count))
+            inputs = facts.inputs[facts.start[own][:, None] + np.arange(count)]
+            domains = [_in_order(column) for column in inputs.T]
+            combinations = math.prod(map(len, domains))
+            needed += combinations
+            if combinations > len(own) and len(unseen) < LISTED:
+                seen = set(map(tuple, inputs.tolist()))
+                new = (combination for combination in itertools.product(*domains) if combination not in seen)
+                for combination in itertools.islice(new, LISTED - len(unseen)):
+                    unseen.append((names[function], tuple(values[value] for value in combination)))
+        coverage.append(Coverage(names[function], needed, shown))
+    return unseen, tuple(coverage)

@@ -1,0 +1,390 @@
+"""The command: every verb, for people and for machines, its exit statuses, and what it must not load or print."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import pomona as pm
+from pomona import cli, commands, formats, terminal
+from pomona.corpus import Corpus
+
+SMALL = ["--set", "train=60", "--set", "dev=10", "--set", "test=20"]
+PROGRAM = [sys.executable, "-c", "from pomona.cli import main; main()"]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(pm.__file__).parents[1])}
+
+
+@dataclass(frozen=True)
+class Ran:
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The command as the shell would see it, without the price of a process."""
+
+    def command(*arguments: object) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["pomona", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        shown = capsys.readouterr()
+        code = ended.value.code
+        return Ran(code if isinstance(code, int) else 0, shown.out, shown.err)
+
+    return command
+
+
+@pytest.fixture
+def data(tmp_path: Path, run: Run) -> Path:
+    folder = tmp_path / "data"
+    assert run("generate", "listops/d20s", "--seed", 7, "--out", folder, "-f", "parquet,tsv", *SMALL).status == 0
+    return folder
+
+
+# -- every verb ------------------------------------------------------------------------------------------------------
+
+
+def verbs() -> list[str]:
+    return sorted(path.stem for path in Path(commands.__path__[0]).glob("*.py") if path.stem != "__init__")
+
+
+@pytest.mark.parametrize("verb", verbs())
+def test_every_verb_explains_itself(verb: str) -> None:
+    result = CliRunner().invoke(cli.app, [verb.removesuffix("_").replace("_", "-"), "--help"])
+    assert result.exit_code == 0
+    assert verb == "demo" or "--json" in result.output  # the demo is for people
+
+
+def test_help_lists_every_verb() -> None:
+    result = CliRunner().invoke(cli.app, ["--help"])
+    assert result.exit_code == 0
+    for verb in verbs():
+        assert verb.removesuffix("_").replace("_", "-") in result.output
+
+
+def test_ls(run: Run) -> None:
+    shown = run("ls")
+    assert shown.status == 0
+    assert "listops/d20s" in shown.out
+    assert "train 90,000  dev 10,000  test 10,000" in shown.out
+    found = run("ls", "listops", "--json").json
+    assert found["listops/d20s"]["splits"] == {"train": 90_000, "dev": 10_000, "test": 10_000}
+    assert found["listops/d20s"]["settings"]["branching"] == 0.25
+    assert found["listops/d20s"]["about"].startswith("Nested lists of digits")
+    assert "branching" in run("ls", "listops").out
+
+
+def test_show(run: Run, tmp_path: Path) -> None:
+    arguments = ["show", "listops/d20s", "--seed", 1, "-n", 2, *SMALL]
+    examples = list(pm.generate("listops/d20s", split="test", seed=1, size=2, train=60, dev=10, test=20))
+    shown = run(*arguments, "--svg", tmp_path / "tree.svg")
+    assert shown.status == 0
+    assert (tmp_path / "tree.svg").read_text().startswith("<svg")
+    found = run(*arguments, "--json").json
+    for one, row in zip(examples, found, strict=True):
+        assert f"{one.text}  ->  {one.target[0]}" in shown.out
+        assert (
+            f"{one.length} tokens, nesting {one.nesting}, dependency depth {one.dependency}, id {one.id}" in shown.out
+        )
+        assert row == {
+            "id": one.id,
+            "tokens": list(one.tokens),
+            "target": list(one.target),
+            "symbols": [one.trees.names[symbol] for symbol in one.trees.symbol],
+            "parents": one.trees.parent.tolist(),
+            "values": list(one.values),
+            "length": one.length,
+            "nesting": one.nesting,
+            "dependency": one.dependency,
+        }
+
+
+def test_generate_writes_what_it_says(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    arguments = ["generate", "listops/d20s", "--seed", 7, "--out", folder, *SMALL]
+    made = run(*arguments, "-f", "parquet,jsonl,tsv,lra", "--json")
+    assert made.status == 0
+    assert made.err == ""
+    manifest = made.json
+    assert manifest == json.loads((folder / "manifest.json").read_text())
+    assert (manifest["name"], manifest["seed"], manifest["settings"]["train"]) == ("listops/d20s", 7, 60)
+    assert list(manifest["splits"]) == ["train", "dev", "test"]
+    for split, about in manifest["splits"].items():
+        corpus = pm.generate("listops/d20s", split=split, seed=7, train=60, dev=10, test=20)
+        assert about["rows"] == len(corpus)
+        assert about["fingerprint"] == corpus.fingerprint
+        assert about["labels"] == corpus.labels()
+        assert [Path(path).name for path in about["files"]] == [
+            f"{split}{suffix}" for suffix in (".parquet", ".jsonl", ".tsv", ".lra.tsv")
+        ]
+        for path in about["files"]:
+            assert pm.read(path).fingerprint == corpus.fingerprint
+    shown = run(*arguments, "--split", "dev", "--workers", 2)
+    assert manifest["splits"]["dev"]["fingerprint"][:16] in shown.out
+    assert "Next: pomona verify" in shown.out
+    assert sorted(path.name for path in folder.iterdir() if path.name.startswith(".")) == []
+
+
+def test_generate_sizes(run: Run, tmp_path: Path) -> None:
+    found = run("generate", "listops/d20s", "-o", tmp_path, *SMALL, "--size", 15, "--json").json["splits"]
+    assert {split: about["rows"] for split, about in found.items()} == {"train": 15, "dev": 10, "test": 15}
+
+
+def test_verify(run: Run, data: Path) -> None:
+    shown = run("verify", data)
+    assert shown.status == 0
+    assert "All holds: every answer recomputes, no duplicates, no leaks." in shown.out
+    found = run("verify", data, "--json").json
+    assert found["holds"] is True
+    assert found["problems"] == []
+    assert [(Path(one["path"]).name, one["format"], one["rows"]) for one in found["files"]] == [
+        ("dev.parquet", "parquet", 10), ("dev.tsv", "tsv", 10), ("test.parquet", "parquet", 20),
+        ("test.tsv", "tsv", 20), ("train.parquet", "parquet", 60), ("train.tsv", "tsv", 60),
+    ]  # fmt: skip
+
+
+def test_verify_prints_file_and_line_and_fails(run: Run, data: Path) -> None:
+    path = data / "test.tsv"
+    lines = path.read_text().splitlines()
+    lines[3] = f"{(int(lines[3][0]) + 1) % 10}{lines[3][1:]}"
+    path.write_text("\n".join([*lines, lines[0]]) + "\n")
+    shown = run("verify", path)
+    assert shown.status == 1
+    assert f"{path}:4: wrong answer: the file says {lines[3][0]}, the rules give " in shown.out
+    assert f"{path}:21: duplicate: the same example stands on line 1" in shown.out
+    assert "2 problems." in shown.out
+    assert "... and 1 more (--most 0 prints all)" in run("verify", path, "--most", 1).out
+    found = run("verify", path, "--json")
+    assert found.status == 1
+    assert [(one["line"], one["kind"]) for one in found.json["problems"]] == [(4, "wrong answer"), (21, "duplicate")]
+
+
+def test_stats(run: Run, data: Path, tmp_path: Path) -> None:
+    corpus = pm.read(data / "test.parquet")
+    found = run("stats", data / "test.parquet", "--json")
+    assert found.status == 0
+    assert found.json == json.loads(json.dumps(pm.describe(corpus).as_dict()))
+    shown = run("stats", data / "test.parquet", "--plot", tmp_path / "depths.svg")
+    assert corpus.fingerprint in shown.out
+    assert "average token depth" in shown.out
+    assert (tmp_path / "depths.svg").read_text().startswith("<?xml")
+    wrong = run("stats", data / "test.parquet", "--plot", tmp_path / "depths.doc")
+    assert wrong.status == 3
+    assert "a plot ends in .png, .svg or .pdf" in wrong.err
+
+
+# -- exit statuses ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["frobnicate"],
+        ["show"],
+        ["show", "listops/d20s", "-n", "none"],
+        ["show", "listops/d20s", "-n", "0"],
+        ["ls", "-x"],
+    ],
+)
+def test_wrong_usage_is_2(run: Run, arguments: list[str]) -> None:
+    ran = run(*arguments)
+    assert ran.status == 2
+    assert ran.out == ""
+    assert "Usage: " in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["show", "listops/d20"],
+            "SpecError: there is no file 'listops/d20', and listops has no preset 'd20'. Did you",
+        ),
+        (["show", "nowhere.tsv"], "FormatError: nowhere.tsv: there is no such file"),
+        (["show", "."], "FormatError: .: this is a folder; name one of the files in it"),
+        (["show", "bad.tsv"], "FormatError: bad.tsv, line 1, column 10: the line ends inside a list that was never"),
+        (["show", "bad.tsv", "--set", "a=1"], "SpecError: bad.tsv is a file; settings go with a task's name"),
+        (["stats", "bad.tsv"], "FormatError: bad.tsv, line 1, column 10"),
+        (["verify", "nowhere"], "FormatError: nowhere: there is no such file or folder"),
+        (["ls", "listop"], "SpecError: no task is called 'listop'. Did you mean 'listops'?"),
+        (
+            ["generate", "listops/d20s", "--set", "braching=1"],
+            "SpecError: listops has no setting 'braching'. Did you mean",
+        ),
+        (
+            ["generate", "listops/d20s", "--set", "branching"],
+            "SpecError: a setting is written name=value; got 'branching'",
+        ),
+        (
+            ["generate", "listops/d20s", "-f", "parket"],
+            "FormatError: no format is called 'parket'. Did you mean 'parquet'?",
+        ),
+        (["generate", "listops/d20s", "--split", "tset"], "SpecError: listops/d20s has no split 'tset'. Did you mean"),
+        (
+            ["generate", "listops/d20s", "-o", "bad.tsv", *SMALL],
+            "FormatError: bad.tsv/train.parquet: cannot be written: ",
+        ),
+    ],
+)
+def test_bad_input_is_3_in_one_line(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bad.tsv").write_text("3\t[MAX 3 \n")
+    for extra in ([], ["--json"]):
+        ran = run(*arguments, *extra)
+        assert ran.status == 3
+        assert ran.out == ""
+        assert ran.err.startswith(words)
+        assert ran.err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.tsv"]
+
+
+def test_a_folder_called_like_a_task_does_not_hide_it(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("listops").mkdir()
+    assert run("show", "listops", "-n", 1, *SMALL).status == 0
+
+
+# -- hostile text ----------------------------------------------------------------------------------------------------
+
+HOSTILE = [
+    "[bold red]x[/]",
+    "\x1b[31mred\x1b[0m",
+    ":heart:",
+    "a\nAll holds",
+    "\u202egnip",
+    "\x9b2J",
+    "[/nothing]",
+]
+
+
+@pytest.mark.parametrize("word", HOSTILE)
+def test_words_from_a_file_are_shown_as_text(run: Run, tmp_path: Path, word: str) -> None:
+    path = tmp_path / "hostile.jsonl"
+    tree = {"type": word, "value": word, "children": [{"type": word, "value": word}]}
+    path.write_text(json.dumps({"id": word, "tokens": [word, "end"], "target": [word], "tree": tree}) + "\n")
+    for arguments in (["show", path], ["stats", path], ["verify", path]):
+        ran = run(*arguments)
+        assert ran.status == 0 or (arguments[0] == "verify" and word.startswith("["))  # a bracket that no tree has
+        assert not set(ran.out) & {"\x1b", "\x9b", "\u202e", "❤"}
+        assert "\nAll holds end" not in ran.out
+    shown = run("show", path).out
+    safe = word.encode("unicode_escape").decode() if not word.isprintable() else word
+    assert f"{safe} end  ->  {safe}" in shown
+    assert f"id {safe}" in shown
+    ran = run("show", path, "--json")
+    assert ran.json[0]["tokens"] == [word, "end"]
+    assert ran.out.isascii()
+
+
+def test_names_of_files_are_shown_as_text(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "[bold]\x1b[31m.tsv"
+    path.write_text("3\t[MAX 3 \n")
+    ran = run("show", path)
+    assert "[bold]\\x1b[31m.tsv, line 1, column 10" in ran.err
+    ran = run("verify", path)
+    assert "[bold]\\x1b[31m.tsv:1: unreadable: column 10: the line ends" in ran.out
+
+
+def test_plain_text_comes_through_markup_as_it_was() -> None:
+    console = Console(width=200, emoji=False)
+    for word in [*HOSTILE, "[", "]", "[[", "[MAX 1 2 ]", "[link=x]y[/link]", "\\[bold]", "\\\\"]:
+        with console.capture() as caught:
+            console.print(terminal.plain(word) + " .", highlight=False)
+        if word.isprintable():
+            assert caught.get() == f"{word} .\n"
+        else:
+            assert caught.get().removesuffix("\n").isprintable()
+
+
+# -- progress, pipes, imports ----------------------------------------------------------------------------------------
+
+
+def test_nothing_moves_where_nobody_watches(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [*PROGRAM, "generate", "listops/d20s", "--out", str(tmp_path), *SMALL],
+        capture_output=True, text=True, env=ENVIRONMENT | {"TERM": "xterm-256color"}, check=True,
+    )  # fmt: skip
+    assert ran.stderr == ""
+    assert "\x1b" not in ran.stdout
+    assert "\r" not in ran.stdout
+
+
+def test_progress_moves_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shown(is_terminal: bool, quiet: bool) -> str:
+        console = Console(force_terminal=is_terminal, file=(file := __import__("io").StringIO()), width=80)
+        monkeypatch.setattr(terminal, "err", console)
+        with terminal.progress("drawing", 3, quiet=quiet) as advance:
+            advance(3)
+        return str(file.getvalue())
+
+    assert "drawing" in shown(True, False)
+    assert shown(True, True) == shown(False, False) == ""
+
+
+@pytest.mark.parametrize("arguments", [["ls"], ["ls", "--json"]])
+def test_a_reader_that_leaves_early_is_no_failure(arguments: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)  # `| head` that has seen enough
+    ran = subprocess.run([*PROGRAM, *arguments], stdout=writing, stderr=subprocess.PIPE, env=ENVIRONMENT, check=False)
+    os.close(writing)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+
+
+def test_an_interruption_is_130_and_says_that_nothing_is_left(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(self: object, corpus: Corpus) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(formats.format_named("parquet").Writer, "write", interrupted)
+    ran = run("generate", "listops/d20s", "--out", tmp_path, *SMALL)
+    assert ran.status == 130
+    assert "Interrupted; nothing half-written was left behind." in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+# Numba itself loads scipy and scipy.linalg, for its own matrix products; none of the other parts may follow.
+SCIPY = ["scipy.special", "scipy.stats", "scipy.optimize", "scipy.sparse"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "never"),
+    [
+        (["--help"], ["torch", "scipy", "matplotlib", "numba", "pyarrow", "numpy"]),
+        (["generate", "listops/d20s", "--out", "OUT", *SMALL], ["torch", "matplotlib", *SCIPY]),
+        (["show", "listops/d20s", *SMALL], ["torch", "matplotlib", *SCIPY]),
+    ],
+)
+def test_what_is_not_needed_is_not_loaded(tmp_path: Path, arguments: list[str], never: list[str]) -> None:
+    code = (
+        "import sys\nfrom pomona.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as ended:\n    assert not ended.code, ended.code\n"
+        f"print(sorted(set({never!r}) & set(sys.modules)), file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code, *[str(tmp_path) if one == "OUT" else one for one in arguments]]
+    ran = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=True)
+    assert ran.stderr.splitlines()[-1] == "[]"

@@ -1,0 +1,554 @@
+"""Bad files: whatever the bytes, reading gives the rows that are there or one clear error with file and place."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracles
+import pomona as pm
+from pomona.corpus import Corpus
+from pomona.errors import FormatError, PomonaError
+from pomona.sampling import corpus_of_trees
+from pomona.trees import Forest
+from strategies import listops_trees
+from test_corpus import rows_of
+
+ALL = ["jsonl", "lra", "parquet", "tsv"]
+GROVE = [("MAX", "2", "9", ("MIN", "4", "7")), "5", ("SM", ("MED", "1", "2", "3"), "8")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("malformed")
+
+
+@pytest.fixture(scope="module")
+def good(folder: Path) -> dict[str, bytes]:
+    """A small file of each format."""
+    corpus = corpus_of_trees(Forest.from_nested(GROVE))
+    return {name: pm.write(corpus, folder / "good", name).read_bytes() for name in ALL}
+
+
+def refused(path: Path, data: bytes | str) -> FormatError:
+    """The error of a file of these bytes, which must begin with its name."""
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    with pytest.raises(FormatError) as caught:
+        pm.read(path)
+    assert str(caught.value).startswith(str(path))
+    assert len(str(caught.value)) < len(str(path)) + 400  # a gigantic line is not a gigantic message
+    return caught.value
+
+
+def place(error: FormatError) -> tuple[int | None, int | None]:
+    return error.line, error.column
+
+
+# -- the law: any bytes ----------------------------------------------------------------------------------------------
+
+
+def read_or_refuse(path: Path) -> list[Any] | None:
+    """The rows, each of them touched, or None for an error that names the file. Anything else fails the test."""
+    try:
+        corpus = pm.read(path)
+    except PomonaError as error:
+        named = str(path) in str(error)
+        assert named, error  # noqa: PT017 - any bytes may be fine, so no error is expected
+        return None
+    assert len(list(corpus)) == len(corpus) > 0
+    pm.describe(corpus)
+    return rows_of(corpus)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_file_cut_at_any_byte_gives_the_rows_before_the_cut_or_an_error(
+    folder: Path, good: dict[str, bytes], name: str
+) -> None:
+    path, data = folder / "cut", good[name]
+    path.write_bytes(data)
+    rows = read_or_refuse(path)
+    assert rows is not None
+    for cut in range(0, len(data), 97 if name == "parquet" else 1):
+        path.write_bytes(data[:cut])
+        left = read_or_refuse(path)
+        assert left is None or left == rows[: len(left)]
+        if name == "parquet" or cut == 0:
+            assert left is None
+        elif data[cut - 1 : cut] == b"\n" and not data[:cut].endswith(b"Target\n"):
+            assert left == rows[: data[:cut].count(b"\n") - (name == "lra")]
+
+
+@pytest.mark.parametrize("name", ALL)
+@given(data=st.data())
+@settings(max_examples=120)
+def test_changed_bytes_never_do_worse_than_an_error(
+    folder: Path, good: dict[str, bytes], name: str, data: st.DataObject
+) -> None:
+    changed = bytearray(good[name])
+    usual = b' \t\r\n()[]{}":,-0123456789\\uMAXINSDEtru\xef\xbb\xbf\xff\x00'
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, max(len(changed) - 1, 0)))
+        new = data.draw(st.one_of(st.sampled_from(usual).map(lambda byte: bytes([byte])), st.binary(max_size=3)))
+        changed[at : at + data.draw(st.integers(0, 2))] = new
+    path = folder / "changed"
+    path.write_bytes(changed)
+    read_or_refuse(path)
+
+
+@pytest.mark.parametrize("suffix", ["", ".tsv", ".jsonl", ".parquet"])
+@given(data=st.binary(max_size=60))
+@settings(max_examples=50)
+def test_noise_is_refused(folder: Path, suffix: str, data: bytes) -> None:
+    path = folder / f"noise{suffix}"
+    path.write_bytes(data)
+    read_or_refuse(path)
+
+
+# -- lines of ListOps: the place of the first fault, against a slow twin ---------------------------------------------
+
+UNKNOWN, NEVER_OPENED, EMPTY, NEVER_CLOSED, NO_ANSWER, AFTER, CR, ROUND, NO_LINE, NOTHING = (
+    "is not a ListOps token; there are the digits 0-9, [MIN [MAX [MED [SM [FIRST [LAST and ']'",
+    "']' closes a list that was never opened",
+    "this list is empty; a list has at least one argument",
+    "the line ends inside a list that was never closed",
+    "a line is an answer 0-9, a tab and an expression; the answer is missing or not one digit",
+    "comes after the end of the expression",
+    "the line ends in CR LF; save the file with Unix line ends (LF), for example with dos2unix",
+    "the round brackets are not those of the left-branching tree of this list; one was lost, added or moved",
+    "the line is empty",
+    "the expression is missing",
+)
+
+
+def first_fault(line: str) -> tuple[int, str] | None:
+    """Column and words of what is wrong with `answer<TAB>expression`, found token by token."""
+    if not line:
+        return 1, NO_LINE
+    if not re.match(r"[0-9]\t", line):
+        return 1, NO_ANSWER
+    grouped = line[2:3] == "("
+    pieces = [(match.start() + 1, match.group()) for match in re.finditer(r"[()]|[\x00-\x1f]|[^\x00-\x20]+", line[2:])]
+    waiting = [(column + 2, piece) for column, piece in pieces] + [(len(line) + 1, "")]
+    lists: list[tuple[int, int]] = []  # of each open list: round brackets before it, arguments so far
+    opened, done = 0, False
+    while True:
+        column, piece = waiting.pop(0)
+        if not piece:
+            break
+        if piece == "\r":
+            return column, CR
+        if done:
+            return column, ROUND if piece in "()" else AFTER
+        if piece == "(" and grouped:
+            opened += 1
+            continue
+        if piece.startswith("["):
+            if piece[1:] not in oracles.RULES:
+                return column, UNKNOWN
+            lists.append((opened, 0))
+            opened = 0
+            continue
+        if piece in "()":
+            return column, ROUND
+        if len(piece) > 1:
+            return column, UNKNOWN
+        if opened:
+            return column, ROUND
+        closing = 0
+        if piece == "]":
+            if not lists:
+                return column, NEVER_OPENED
+            rounds, arguments = lists.pop()
+            if not arguments:
+                return column, EMPTY
+            if grouped and rounds != arguments + 1:
+                return column, ROUND
+            closing = 1
+        elif piece not in "0123456789":
+            return column, UNKNOWN
+        if lists:
+            lists[-1] = (lists[-1][0], lists[-1][1] + 1)
+        done = not lists
+        for _ in range((closing + bool(lists)) if grouped else 0):
+            column, piece = waiting.pop(0)
+            if piece != ")":
+                return column, ROUND
+    if lists:
+        return column, NEVER_CLOSED
+    return None if done else (column, NOTHING)
+
+
+@given(
+    tree=listops_trees,
+    grouped=st.booleans(),
+    edits=st.lists(
+        st.tuples(st.floats(0, 1), st.sampled_from([*" ()[]59M\t\rx", "é", " ]", "[SM ", ""]), st.booleans())
+    ),
+    before=st.integers(0, 2),
+)
+@settings(max_examples=300)
+def test_the_first_fault_has_its_line_and_column(
+    folder: Path, tree: Any, grouped: bool, edits: list[tuple[float, str, bool]], before: int
+) -> None:
+    shape = oracles.binarise(tree, "left", True) if grouped else tree
+    line = f"{oracles.evaluate(tree)}\t{oracles.to_text(shape)}"
+    for where, new, drop in edits[:2]:
+        at = round(where * len(line))
+        line = line[:at] + new + line[at + drop :]
+    path = folder / "edited.tsv"
+    data = "1\t1\n" * before + line + "\n3\t3\n"
+    expected = first_fault(line)
+    if expected is None:
+        path.write_text(data)
+        corpus = pm.read(path)
+        assert corpus[before].text == re.sub(r"[()]", " ", line[2:]).replace("  ", " ").strip() or grouped
+        assert corpus[before].target == (int(line[0]),)
+        return
+    column, words = expected
+    error = refused(path, data)
+    assert place(error) == (before + 1, len(line[: column - 1].encode()) + 1)
+    assert words in str(error)
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "words"),
+    [
+        ("3\t[MAX 2 9", 11, "the line ends inside a list that was never closed"),
+        ("3\t[MAX 2 ] ]", 12, "']' comes after the end of the expression"),
+        ("3\t]", 3, "']' closes a list that was never opened"),
+        ("3\t[MAX ]", 8, "this list is empty; a list has at least one argument"),
+        ("3\t[MOX 2 ]", 3, "'[MOX' is not a ListOps token; there are the digits 0-9, [MIN [MAX"),
+        ("3\t[MAX 12 ]", 8, "'12' is not a ListOps token"),
+        ("3\t[MAX\t2 ]", 7, r"'\t' is not a ListOps token"),
+        ("3\t[MAX é ]", 8, "'é' is not a ListOps token"),
+        ("3\t", 3, "the expression is missing"),
+        ("[MAX 2 9 ]", 1, "the answer is missing or not one digit"),
+        ("12\t[MAX 2 9 ]", 1, "the answer is missing or not one digit"),
+        ("", 1, "the line is empty"),
+        ("3\t[MAX 2 9 ]\r", 13, "the line ends in CR LF; save the file with Unix line ends (LF)"),
+        ("9\t( ( ( [MAX 2 ) 9 ) ] ", 24, "one was lost, added or moved"),
+        ("9\t( ( [MAX 2 ) 9 ) ] )", 20, "one was lost, added or moved"),
+        ("9\t( ( ( [MAX 2 9 ) ) ] )", 16, "one was lost, added or moved"),
+    ],
+)
+def test_words_of_the_faults(folder: Path, line: str, column: int, words: str) -> None:
+    for before in ("", "1\t1\n"):
+        error = refused(folder / "fault.tsv", before + line + "\n")
+        assert place(error) == (1 + bool(before), column)
+        assert words in str(error)
+    slow = first_fault(line)
+    assert slow is not None
+    assert slow[0] == len(line.encode()[: column - 1].decode()) + 1  # the twin counts letters, the file bytes
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "column", "words"),
+    [
+        ("Source\tTarget\r\n[MAX 1 ]\t1\r\n", 1, 14, "the line ends in CR LF"),
+        ("Source\tTarget\n[MAX 1 ]\t1\r\n", 2, 11, "the line ends in CR LF"),
+        ("Source\tTargets\n[MAX 1 ]\t1\n", 1, 1, "the first line must be Source, a tab and Target, nothing else"),
+        ("Source\tTarget", 1, 1, "the first line must be Source, a tab and Target, nothing else"),
+        ("\ufeffSource\tTarget\n1\t1\n", 1, 1, "the file begins with a byte order mark"),
+        ("Source\tTarget\n[MAX 1 ]\n", 2, 9, "the answer is missing or not one digit"),
+        ("Source\tTarget\n[MAX 1 ]\t\n", 2, 10, "the answer is missing or not one digit"),
+        ("Source\tTarget\n[MAX 1 ]\t12\n", 2, 10, "the answer is missing or not one digit"),
+        ("Source\tTarget\n1\t1\n\n", 3, 1, "the line is empty"),
+        ("Source\tTarget\n1\t1\t1\n", 2, 4, "comes after the end of the expression"),
+        ("Source\tTarget\n", None, None, "the file holds no rows"),
+    ],
+)
+def test_faults_of_long_range_arena(folder: Path, body: str, line: int, column: int, words: str) -> None:
+    error = refused(folder / "fault.lra.tsv", body)
+    assert place(error) == (line, column)
+    assert words in str(error)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_empty_files_and_folders(folder: Path, name: str) -> None:
+    assert "the file is empty" in str(refused(folder / f"empty.{name}", b""))
+    with pytest.raises(FormatError, match="cannot be read: Is a directory"):
+        pm.read(folder)
+    with pytest.raises(FormatError, match=r"nowhere\.tsv: cannot be read: No such file or directory"):
+        pm.read(folder / "nowhere.tsv")
+
+
+@pytest.mark.parametrize("name", ["tsv", "jsonl", "lra"])
+def test_a_byte_order_mark_is_named(folder: Path, good: dict[str, bytes], name: str) -> None:
+    error = refused(folder / "mark", b"\xef\xbb\xbf" + good[name])
+    assert place(error) == (1, 1)
+    assert "byte order mark; save it as UTF-8 without one" in str(error)
+
+
+def test_unknown_files_say_what_they_begin_with(folder: Path) -> None:
+    error = refused(folder / "text", "Once upon a time\n")
+    assert "not a format we know (jsonl, lra, parquet, tsv); the file begins with b'Once upon a time" in str(error)
+
+
+def test_a_tsv_that_is_no_listops_is_refused_with_a_place(folder: Path) -> None:
+    """Also where a tab stands on a later line only, or where the source comes first but no header tells."""
+    for body in ("sentence\tlabel\nfine\t1\n", "[MAX 1 ]\n1\t1\n", "( ( [MAX 1 ) ] )\t1\n"):
+        error = refused(folder / "other.tsv", body)
+        assert place(error) == (1, 1)
+        assert "the answer is missing" in str(error)
+
+
+# -- deep and long ---------------------------------------------------------------------------------------------------
+
+DEEP = 100_000
+
+
+def test_deep_lists_are_read(folder: Path) -> None:
+    text = "[MAX " * DEEP + "7" + " ]" * DEEP
+    (folder / "deep.tsv").write_text(f"7\t{text}\n")
+    corpus = pm.read(folder / "deep.tsv")
+    assert corpus.nesting.tolist() == corpus.dependency.tolist() == [DEEP]
+    assert corpus.values.min() == corpus.values.max() == 7
+    for name in ("parquet", "jsonl", "lra"):
+        assert pm.read(pm.write(corpus, folder / "deep", name)).fingerprint == corpus.fingerprint
+    assert pm.verify(folder / "deep.tsv").holds
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "words"),
+    [
+        ("[MAX " * DEEP + "7" + " ]" * (DEEP - 1), 3 + 5 * DEEP + 1 + 2 * (DEEP - 1), "never closed"),
+        ("[MAX " * DEEP + "]", 3 + 5 * DEEP, "this list is empty"),
+        ("( " * DEEP, 3 + 2 * DEEP, "the expression is missing"),
+        ("x" * 5_000_000, 3, "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' is not a ListOps token"),
+        ("[SM" + " 1" * 2_000_000, 6 + 4_000_000, "never closed"),
+    ],
+)
+def test_deep_and_long_lines_are_refused_where_they_go_wrong(folder: Path, text: str, column: int, words: str) -> None:
+    error = refused(folder / "deep.tsv", f"7\t{text}\n")
+    assert place(error) == (1, column)
+    assert words in str(error)
+
+
+def test_a_gigantic_list_is_read(folder: Path) -> None:
+    (folder / "long.tsv").write_text("0\t[SM" + " 1" * 1_000_000 + " ]\n")
+    corpus = pm.read(folder / "long.tsv")
+    assert corpus.lengths.tolist() == [1_000_002]
+    assert corpus[0].target == (1_000_000 % 10,)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("[" * DEEP, "this is not JSON: Expecting value"),
+        ('{"tree": ' + "[" * DEEP + "]" * DEEP + "}", "tree: a node is an object"),
+        ('{"tree": {"type": "a"}, "id": ' + "[" * DEEP + "]" * DEEP + "}", '"id" is a string; got [[[[[['),
+        ('{"tree": {"type": "a"}, "x": ' + "[" * DEEP + "]" * DEEP + "}", "the field 'x' is not the same kind"),
+        ('{"tree": ' + '{"type": "a", "children": [' * DEEP + "1" + "]}" * DEEP + "}", "a node 100000 levels deep"),
+    ],
+)
+def test_deep_json_is_refused_not_a_crash(folder: Path, body: str, words: str) -> None:
+    body = body if body.startswith("{") else '{"tree": ' + body
+    assert words in str(refused(folder / "deep.jsonl", body + "\n"))
+
+
+# -- JSON ------------------------------------------------------------------------------------------------------------
+
+A = '"tree": {"type": "a"}'
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "words"),
+    [
+        ('{"tree": {"type": "a"}', 23, "this is not JSON: Expecting ',' delimiter"),
+        (f"{{{A}}} x", 25, "this is not JSON: Extra data"),
+        (f'{{{A}, "score": NaN}}', None, "this is not JSON we can take: NaN is not a number"),
+        (f'{{{A}, "score": -Infinity}}', None, "-Infinity is not a number"),
+        (f"{{{A}}}\r", 24, "the line ends in CR LF"),
+        ("", 1, "the line is empty"),
+        ("[]", None, 'a line is an object with "tree": NODE or "trees": [NODE, ...]'),
+        ("{}", None, 'a line is an object with "tree": NODE or "trees": [NODE, ...]'),
+        (f'{{{A}, "trees": []}}', None, 'a line is an object with "tree": NODE or "trees": [NODE, ...]'),
+        ('{"trees": []}', None, '"trees" is a list of at least one NODE'),
+        ('{"trees": [{"type": "a"}, {"type": "b"}]}', None, "this line has 2 trees, the lines before it 1"),
+        ('{"tree": 5}', None, 'tree: a node is an object with a "type" that is a string; got 5'),
+        ('{"tree": {"type": 5}}', None, "tree: a node is an object with a \"type\" that is a string; got {'type': 5}"),
+        ('{"tree": {"type": ""}}', None, 'tree: a node is an object with a "type" that is a string'),
+        ('{"tree": {"type": ["a"]}}', None, 'tree: a node is an object with a "type" that is a string'),
+        ('{"tree": {"type": "a", "children": [{"type": "b"}, {}]}}', None, "tree.children[1]: a node is an object"),
+        (
+            '{"tree": {"type": "a", "children": []}}',
+            None,
+            'tree: "children" is a list of nodes, and left out at a leaf',
+        ),
+        ('{"tree": {"type": "a", "children": "b"}}', None, 'tree: "children" is a list of nodes'),
+        ('{"tree": {"type": "a", "children": {"type": "b"}}}', None, 'tree: "children" is a list of nodes'),
+        (
+            '{"tree": {"type": "a", "value": true}}',
+            None,
+            "tree: a value is a whole number of 64 bits, a string or null",
+        ),
+        ('{"tree": {"type": "a", "value": 1.0}}', None, "tree: a value is a whole number of 64 bits"),
+        ('{"tree": {"type": "a", "value": [1]}}', None, "tree: a value is a whole number of 64 bits"),
+        ('{"tree": {"type": "a", "value": 9223372036854775808}}', None, "tree: a value is a whole number of 64 bits"),
+        (
+            '{"tree": {"type": "a", "value": 1' + "0" * 5000 + "}}",
+            None,
+            "this is not JSON we can take: Exceeds the limit",
+        ),
+        ('{"tree": {"type": "a", "link": 1}}', None, 'tree: "link" counts nodes back inside the example; got 1'),
+        ('{"tree": {"type": "a", "children": [{"type": "b", "link": -1}]}}', None, 'tree.children[0]: "link" counts'),
+        ('{"tree": {"type": "a", "link": true}}', None, 'tree: "link" counts nodes back inside the example; got True'),
+        ('{"tree": {"type": "a", "li\\u006ek": 3}}', None, 'tree: "link" counts nodes back inside the example; got 3'),
+        (f'{{{A}, "target": [1, 2]}}', None, "this line has 2 targets, the first 1"),
+        (
+            f'{{{A}, "target": [false]}}',
+            None,
+            "target: a value is a whole number of 64 bits, a string or null; got False",
+        ),
+        (f'{{{A}, "tokens": "a b"}}', None, '"tokens" is a list of strings'),
+        (f'{{{A}, "tokens": ["a", 1]}}', None, '"tokens" is a list of strings'),
+        (f'{{{A}, "text": 7}}', None, '"text" is a string; got 7'),
+        (f'{{{A}, "id": true}}', None, '"id" is a string; got True'),
+        (f'{{{A}, "id": [1]}}', None, '"id" is a string; got [1]'),
+        ('{"tree": {"type": "\\ud800"}}', 20, r"\ud800 is half a character; it cannot be kept as UTF-8"),
+        ('{"tree": {"type": "\\\\\\ud83d\\ude00\\udE00"}}', 34, r"\udE00 is half a character"),
+        ('{"tree": {"type": "a b"}}', None, 'there are no "tokens", and tree 0 cannot be written as lists: a leaf is'),
+    ],
+)
+def test_faults_of_json(folder: Path, line: str, column: int | None, words: str) -> None:
+    error = refused(folder / "fault.jsonl", f"{{{A}}}\n{line}\n{{{A}}}\n")
+    assert place(error) == (2, column)
+    assert words in str(error)
+
+
+def test_escapes_that_are_whole_are_read(folder: Path) -> None:
+    (folder / "whole.jsonl").write_text('{"tree": {"type": "\\ud83d\\ude00\\\\ud800"}}\n')
+    assert pm.read(folder / "whole.jsonl")[0].tokens == ("😀\\ud800",)
+
+
+def test_bytes_that_are_not_utf8_have_a_column(folder: Path) -> None:
+    error = refused(folder / "latin.jsonl", b'{"tree": {"type": "a"}}\n{"tree": {"type": "\xe9"}}\n')
+    assert place(error) == (2, 20)
+    assert "this is not UTF-8" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "line", "words"),
+    [
+        (f'{A}, "id": "x"', f'{A}, "id": "x"', 2, "the id 'x' stands on line 1 already"),
+        (f'{A}, "id": 1', f'{A}, "id": "1"', 2, "the id '1' stands on line 1 already"),
+        (f'{A}, "id": "x"', A, None, "1 of 2 lines have an id; give one to all or to none"),
+        (f'{A}, "score": 1', A, 2, "the field 'score' is missing here but not on other lines"),
+        (A, f'{A}, "score": 1', 1, "the field 'score' is missing here but not on other lines"),
+        (f'{A}, "score": 1', f'{A}, "score": "1"', None, "the field 'score' is not the same kind on every line"),
+        (f'{A}, "score": [1]', f'{A}, "score": [1, 2]', None, "the field 'score' is not the same kind on every line"),
+        (f'{A}, "score": null', f'{A}, "score": 1', None, "the field 'score' is not the same kind on every line"),
+        (f'{A}, "score": {{}}', f'{A}, "score": {{}}', None, "the field 'score' is not the same kind on every line"),
+        (f'{A}, "score": 1e999', f'{A}, "score": 1', None, "the field 'score' is not the same kind on every line"),
+        (f'{A}, "score": "a\\u0000"', f'{A}, "score": ""', None, "the field 'score' is not the same kind"),
+        (f'{A}, "symbols": 1', f'{A}, "symbols": 1', None, "the field 'symbols' has another meaning in Parquet files"),
+    ],
+)
+def test_faults_between_lines_of_json(folder: Path, first: str, second: str, line: int | None, words: str) -> None:
+    error = refused(folder / "lines.jsonl", f"{{{first}}}\n{{{second}}}\n")
+    assert error.line == line
+    assert words in str(error)
+
+
+# -- Parquet ---------------------------------------------------------------------------------------------------------
+
+
+def forged(path: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> bytes:
+    """A Parquet file of ours with columns or metadata changed by somebody else's tool, fingerprint and all."""
+    pm.write(corpus_of_trees(Forest.from_nested(GROVE)), path, "parquet")
+    table = pq.read_table(path)
+    columns = {name: table.column(name).to_pylist() for name in table.column_names}
+    about = json.loads(pq.read_metadata(path).metadata[b"pomona"])
+    change(columns, about)
+    rebuilt = pa.table(columns)
+    pq.write_table(rebuilt.replace_schema_metadata({b"pomona": json.dumps(about).encode()}), path)
+    return path.read_bytes()
+
+
+def set_to(name: str, row: int, value: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    def change(columns: dict[str, Any], about: dict[str, Any]) -> None:
+        columns[name][row] = value
+
+    return change
+
+
+def about_is(**parts: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    return lambda columns, about: about.update(parts)
+
+
+def test_somebody_elses_tool_may_write_our_files(folder: Path) -> None:
+    """The forging itself changes nothing: strings without dictionaries, other row groups, other compression."""
+    forged(folder / "forged", lambda columns, about: None)
+    assert rows_of(pm.read(folder / "forged")) == rows_of(corpus_of_trees(Forest.from_nested(GROVE)))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            set_to("parents", 0, [4, 4, 2, 3, 2, -1]),
+            "the trees from row 1 on are none: tree 0, node 2: symbol, parent or",
+        ),
+        (set_to("parents", 0, [5, 5, 4, 4, 5, 5]), "the trees from row 1 on are none: tree 0, node 5"),
+        (set_to("parents", 0, [5, 5, 4, 99, 5, -1]), "the trees from row 1 on are none: tree 0, node 3"),
+        (set_to("parents", 1, [-1, -1]), "the trees from row 1 on are none: a forest of"),
+        (set_to("symbols", 0, ["2", "9", "4", "7", "MIN", "SM"]), "the rows are not those that were written"),
+        (set_to("symbols", 0, ["2", "9", "4", None, "MIN", "MAX"]), "tree 0, node 3: symbol, parent or link"),
+        (set_to("symbols", 0, ["2", "9", "4", "new", "MIN", "MAX"]), "not a whole Parquet file of ours: 'new'"),
+        (set_to("tokens", 0, None), "the column 'tokens' has rows without a list"),
+        (set_to("tokens", 0, ["[MAX", None]), "a token is missing"),
+        (set_to("tokens", 1, ["9"]), "the rows are not those that were written: their fingerprint is"),
+        (set_to("values", 1, [10]), "a value or target is not among the outcomes"),
+        (set_to("values", 1, [-2]), "a value or target is not among the outcomes"),
+        (set_to("values", 1, [9]), "the rows are not those that were written"),
+        (set_to("values", 1, []), "nodes need as many values"),
+        (set_to("target", 1, [5, 5]), "not a whole Parquet file of ours: cannot reshape"),
+        (set_to("target", 1, [None]), "the rows are not those that were written"),
+        (lambda columns, about: columns.pop("parents"), "not a whole Parquet file of ours"),
+        (lambda columns, about: columns.update(tokens=[1, 2, 3]), "not a whole Parquet file of ours"),
+        (about_is(width=2), "not a whole Parquet file of ours"),
+        (about_is(width="two"), "not a whole Parquet file of ours: invalid literal for int()"),
+        (about_is(names=["MAX", "MAX"]), "not a whole Parquet file of ours"),
+        (about_is(vocabulary=[]), "not a whole Parquet file of ours"),
+        (about_is(format=2), "this Parquet file was not written by Pomona (no metadata 'pomona')"),
+        (about_is(fingerprint=None), "the file says None"),
+        (lambda columns, about: about.clear(), "this Parquet file was not written by Pomona"),
+    ],
+)
+def test_forged_parquet_is_refused(folder: Path, change: Any, words: str) -> None:
+    assert words in str(refused(folder / "forged.parquet", forged(folder / "forged", change)))
+
+
+def test_foreign_parquet_is_refused(folder: Path) -> None:
+    pq.write_table(pa.table({"text": ["a"]}), folder / "foreign")
+    data = (folder / "foreign").read_bytes()
+    assert "this Parquet file was not written by Pomona" in str(refused(folder / "foreign.parquet", data))
+    assert "not a whole Parquet file of ours" in str(refused(folder / "foreign.parquet", b"PAR1" + b"\x00" * 100))
+
+
+def test_no_tree_is_ever_read_with_a_parent_before_its_child(folder: Path) -> None:
+    """Random parents: the file is refused, or the arrays are post-order trees by the slow definition."""
+    random = np.random.default_rng(0)
+    for _ in range(30):
+        parents = [*random.integers(0, 6, 5).tolist(), -1]
+        data = forged(folder / "random", set_to("parents", 0, parents))
+        (folder / "random").write_bytes(data)
+        try:
+            corpus: Corpus | None = pm.read(folder / "random")
+        except FormatError as error:
+            fine = "fingerprint" in str(error)
+            corpus = None
+        else:
+            fine = True
+        assert fine == oracles.is_forest(parents, [0, 6])
+        assert corpus is None or corpus.forest.parent[:6].tolist() == parents
