@@ -78,32 +78,34 @@ def rl_spinn_by_lists(
 ) -> tuple[Tensor, list[list[int]], list[tuple[int, Tensor]]]:
     """RL-SPINN with a Python list for each stack: roots, actions, and for each choice its sentence and log pi.
 
-    Reductions of one step are one call of the cell, as in the SPINN code this stands for.
+    The choices of one step are one call of the policy, its reductions one call of the cell, as in the SPINN code.
     """
     h, c = module.leaf.chunk(2, 1)
     word, first, second = module.policy.view(3, 2, -1)
     stacks: list[list[tuple[Tensor, Tensor]]] = [[] for _ in tokens]
     actions: list[list[int]] = [[] for _ in tokens]
-    position, chosen = [0] * len(tokens), []
+    position: list[int] = [0] * len(tokens)
+    chosen: list[tuple[int, Tensor]] = []
     for step in range(2 * max(map(len, tokens)) - 1):
-        reducing = []
-        for row, words in enumerate(tokens):
-            if step >= 2 * len(words) - 1:
-                continue
-            stack = stacks[row]
-            action = int(len(stack) > 1)
-            if action and position[row] < len(words):
-                states = (h[words[position[row]]], stack[-1][0][0], stack[-2][0][0])
-                gains = word @ states[0] + first @ states[1] + second @ states[2] + module.policy_bias
-                log_pi = (gains / module.settings.temperature).log_softmax(0)
-                action = int(gains[1] > gains[0] if uniform is None else uniform[row][step] < log_pi[1].exp())
-                chosen.append((row, log_pi[action]))
-            actions[row].append(action)
-            if action:
-                reducing.append(row)
-            else:
-                number = words[position[row]]
-                stack.append((h[number : number + 1], c[number : number + 1]))
+        going = [row for row in range(len(tokens)) if step < 2 * len(tokens[row]) - 1]
+        now = {row: int(len(stacks[row]) > 1) for row in going}
+        free = [row for row in going if now[row] and position[row] < len(tokens[row])]
+        if free:
+            words = h[[tokens[row][position[row]] for row in free]]
+            tops, nexts = (torch.cat([stacks[row][-place][0] for row in free]) for place in (1, 2))
+            gains = words @ word.t() + tops @ first.t() + nexts @ second.t() + module.policy_bias
+            log_pi = (gains / module.settings.temperature).log_softmax(1)
+            for place, row in enumerate(free):
+                shown = log_pi[place, 1].exp() if uniform else gains[place, 1] - gains[place, 0]
+                now[row] = int(shown > (uniform[row][step] if uniform else 0))
+            actions_taken = torch.tensor([now[row] for row in free])
+            chosen += zip(free, log_pi.gather(1, actions_taken[:, None])[:, 0].unbind(), strict=True)
+        reducing = [row for row in going if now[row]]
+        for row in going:
+            actions[row].append(now[row])
+            if not now[row]:
+                number = tokens[row][position[row]]
+                stacks[row].append((h[number : number + 1], c[number : number + 1]))
                 position[row] += 1
         if reducing:
             rights = [stacks[row].pop() for row in reducing]
@@ -121,7 +123,7 @@ def rl_spinn_by_lists(
 def st_gumbel_padded(
     cell: nn.Module, h: Tensor, c: Tensor, q: Tensor, lengths: Tensor, random: torch.Generator
 ) -> Tensor:
-    """The same for a padded batch [batch, length, H], as Choi et al.'s code does it; only for races, noise is its own."""
+    """The same for a padded batch [batch, length, H], as Choi et al.'s code has it: for races, with its own noise."""
     for step in range(h.shape[1] - 1):
         new_h, new_c = pair(cell, (h[:, :-1], c[:, :-1]), (h[:, 1:], c[:, 1:]))
         alive = torch.arange(new_h.shape[1]) < (lengths - 1 - step)[:, None]

@@ -85,7 +85,7 @@ def _first_pairs(
     row: Ints, first: Ints, length: Ints, shared: int, h: Floats, c: Floats, projected: Floats, q: Floats,
     gates: Floats, t: Floats, pair_h: Floats, pair_c: Floats, score: Floats, sides: Ints, pairs: Ints,
 ) -> int:  # fmt: skip
-    """The pairs of neighbouring leaves; how many were made. Leaves are `shared` words, or all different if that is 0."""
+    """The pairs of neighbouring leaves; how many were made. There are `shared` words; 0 if leaves all differ."""
     table = np.full((shared, shared), -1, np.int32)
     made = 0
     for r in range(len(first)):
