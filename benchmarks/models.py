@@ -6,7 +6,8 @@
 Both sides see the same bucketed batches of 64, take turns batch by batch, and are timed by processor time on one
 thread: forward, backward and a step of Adam. Building the batch is counted for ours and not for the twin. A twin is the
 code that a reader of the paper would write (tests/oracles_models.py): for TreeLSTM and RL-SPINN a Python stack for each
-sentence and one call of the cell a step, for ST-Gumbel every candidate of every round over the padded batch. For the
+sentence and one call of the cell a step, for ST-Gumbel every candidate of every round over the padded batch,
+for the chart the full cell for every cut. For the
 TreeLSTM products a second are given too, to be held against those of a 1024 x 1024 product on this machine; subtrees
 that were shared are counted as if computed.
 """
@@ -77,10 +78,17 @@ def st_gumbel_twin(module: torch.nn.Module, batch: Batch) -> torch.Tensor:
     return cross_entropy(module.classifier(root), batch)
 
 
+def chart_twin(module: torch.nn.Module, batch: Batch) -> torch.Tensor:
+    h, c = module.leaf[batch.tokens].chunk(2, 2)  # the twin does as if all were as long as the longest
+    root = twins.chart_naive(module.cell, h, c, module.query, module.temperature)
+    return cross_entropy(module.classifier(root), batch)
+
+
 TWINS: dict[str, tuple[dict[str, object], Loss | None, tuple[int, ...]]] = {
     "treelstm": ({}, treelstm_twin, (64, 128)),
     "rl_spinn": ({"baseline": "moving_average"}, rl_spinn_twin, (64, 128)),
     "st_gumbel": ({}, st_gumbel_twin, (64, 128)),
+    "chart": ({}, chart_twin, (64,)),
     "lstm": ({}, None, (128,)),
 }
 

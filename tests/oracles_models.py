@@ -137,3 +137,21 @@ def st_gumbel_padded(
         h = torch.where(going, y * new_h + stay * h[:, :-1] + move * h[:, 1:], h[:, :-1])
         c = torch.where(going, y * new_c + stay * c[:, :-1] + move * c[:, 1:], c[:, :-1])
     return h[:, 0]
+
+
+def chart_naive(cell: nn.Module, h: Tensor, c: Tensor, q: Tensor, tau: float) -> Tensor:
+    """The soft chart of sentences of one length, [batch, length, H]: the full cell for every cut of every span."""
+    chart = {(i, 1): (h[:, i], c[:, i]) for i in range(h.shape[1])}
+    for width in range(2, h.shape[1] + 1):
+        starts = range(h.shape[1] - width + 1)
+        made = []
+        for s in range(1, width):  # all spans of this width at once: [spans, batch, H]
+            left = tuple(torch.stack([chart[i, s][part] for i in starts]) for part in (0, 1))
+            right = tuple(torch.stack([chart[i + s, width - s][part] for i in starts]) for part in (0, 1))
+            made.append(pair(cell, left, right))
+        cut_h, cut_c = (torch.stack([one[part] for one in made]) for part in (0, 1))  # [cuts, spans, batch, H]
+        share = (torch.cosine_similarity(cut_h, q, -1) / tau).softmax(0)[..., None]
+        new_h, new_c = (share * cut_h).sum(0), (share * cut_c).sum(0)
+        for i in starts:
+            chart[i, width] = new_h[i], new_c[i]
+    return chart[0, h.shape[1]][0]
