@@ -68,6 +68,22 @@ def test_a_run_killed_at_any_step_ends_with_the_same_bits(tmp_path, whole, step)
     assert_same_bits(train(SMALL, tmp_path / "run"), whole)
 
 
+def test_noise_and_moving_averages_go_on_as_well(tmp_path):
+    recipe = dataclasses.replace(
+        SMALL, model="rl_spinn", settings={"width": 8, "baseline": "moving_average"}, epochs=2, rows=100
+    )
+    done = train(recipe, tmp_path / "whole")
+    assert weights(done, "last")["average"] > 0
+
+    def kill(progress):
+        if progress.step == 5:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(recipe, tmp_path / "run", save_every=0.0, progress=kill)
+    assert_same_bits(train(recipe, tmp_path / "run"), done)
+
+
 def test_a_run_killed_between_two_files_ends_with_the_same_bits(tmp_path, whole, monkeypatch):
     """Best weights and curve of the second epoch are written, its state is not."""
     honest, saves = _Trainer._save, []

@@ -4,9 +4,9 @@
     results["cells"][0]     {"where": "Table 1", "row": "TreeLSTM 128D", "column": "accuracy", "printed": 98.7,
                              "measured": 99.7, "deviation": ..., "low": ..., "high": ..., "runs": 4, ...}
 
-A cell is one number of the paper. Its `measured` is null until every run it needs has ended; what cannot be measured
-yet is never filled in. Each run leaves its predictions on the paper's test set (`test_d20s`) and on our own test split
-(`test`) in its folder, so that everything here can be computed again without training.
+A cell is one number of the paper. Its `measured` is the mean of the finished runs, `runs` of them, and null while there
+is none: nothing is filled in. Each run leaves its predictions on the paper's test set (`test_d20s`) and on our own test
+split (`test`) in its folder, so that everything here can be computed again without training.
 """
 
 from __future__ import annotations
