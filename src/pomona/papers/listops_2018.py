@@ -110,7 +110,8 @@ def recipes(budget: Budget) -> dict[str, list[Recipe]]:
         recipe = Recipe(**{**_SHARED, **settings})
         if budget == "smoke":
             small = {**recipe.settings, "width": min(48, recipe.settings["width"])}
-            recipe = dataclasses.replace(recipe, settings=small, rows=1_500, dev_rows=200, epochs=1, warmup=5)
+            few = {"train": 1_500, "dev": 200, "test": 500}
+            recipe = dataclasses.replace(recipe, settings=small, data_settings=few, dev_rows=200, epochs=1, warmup=5)
             seeds = min(2, seeds)
         elif budget == "paper":
             recipe, seeds = dataclasses.replace(recipe, epochs=2 * recipe.epochs), 4
