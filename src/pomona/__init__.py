@@ -27,16 +27,25 @@ _HOME = {
     "Task": "sampling",
     "TreFit": "reconstruction",
     "certify": "fairness",
+    "best_accuracy": "shortcuts",
     "check": "fairness",
+    "compare_fits": "reconstruction",
+    "copy_arguments": "orchard_text",
+    "copy_ceiling": "shortcuts",
     "define_operator": "algebra",
     "denote": "algebra",
     "describe": "describing",
     "draw": "drawing",
+    "effective_depth": "measures.effective_depth",
     "generate": "sampling",
+    "ladder": "shortcuts",
+    "latent_tre": "reconstruction",
     "minimal": "fairness",
     "mirror": "fairness",
     "parse_f1": "measures.parse_f1",
+    "partial_correlation": "reconstruction",
     "read": "formats",
+    "read_orchard": "orchard_text:read",
     "read_tree": "brackets:read",
     "steps": "algebra",
     "stream": "sampling",
@@ -64,10 +73,14 @@ if TYPE_CHECKING:
     from pomona.fairness import Certificate, certify, check, minimal, mirror
     from pomona.formats import read, write
     from pomona.measures.edit_distance import tree_edit_distance
+    from pomona.measures.effective_depth import effective_depth
     from pomona.measures.parse_f1 import parse_f1
     from pomona.measures.topographic import topographic_similarity
-    from pomona.reconstruction import TreFit, tre, tre_layers
+    from pomona.orchard_text import copy_arguments
+    from pomona.orchard_text import read as read_orchard
+    from pomona.reconstruction import TreFit, compare_fits, latent_tre, partial_correlation, tre, tre_layers
     from pomona.sampling import TASKS, Task, generate, stream
+    from pomona.shortcuts import best_accuracy, copy_ceiling, ladder
     from pomona.trees import Forest
     from pomona.verifying import verify
 

@@ -6,6 +6,7 @@ corpus_from("listops/d20s", split="test", seed=7)
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -39,3 +40,12 @@ def corpus_from(
             raise FormatError("there is no such file", path=source) from None
         raise SpecError(f"there is no file {source!r}, and {error}") from None
     return generate(source, split=split, seed=seed, size=size, **(settings or {}))
+
+
+def data_file(path: str) -> Path:
+    """A file as it is named, else under the folder POMONA_DATA, else in ../shared/data: where papers' own data lie."""
+    places = [Path(path), Path(os.environ.get("POMONA_DATA", "../shared/data")) / path]
+    for place in places:
+        if place.is_file():
+            return place
+    raise FormatError("there is no such file here or under the data folder; set POMONA_DATA to it", path=places[1])

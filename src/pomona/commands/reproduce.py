@@ -1,0 +1,62 @@
+"""`pomona reproduce`: a paper's tables, measured again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pomona import terminal
+
+
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="A paper's name, as listops_2018.")],
+    table: Annotated[list[int] | None, typer.Option(help="Only this table; may repeat.")] = None,
+    figure: Annotated[list[int] | None, typer.Option(help="Only this figure; may repeat.")] = None,
+    row: Annotated[list[str] | None, typer.Option(help="Only this row, as 'TreeLSTM 128D'; may repeat.")] = None,
+    budget: Annotated[str, typer.Option(help="smoke (2 minutes), cpu (a night) or paper.")] = "cpu",
+    folder: Annotated[Path, typer.Option(help="Where the runs are.")] = Path("runs"),
+    results: Annotated[Path | None, typer.Option(help="Where to write the cells.")] = None,
+    train: Annotated[bool, typer.Option(help="Train what is missing; --no-train shows what there is.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Train what a paper's tables and figures need, go on with what was begun, and compare with what it printed.
+
+    Example: [bold]pomona reproduce listops_2018 --budget smoke[/bold]
+    """
+    from pomona.errors import SpecError, did_you_mean
+    from pomona.reproducing import reproduce as run_reproduction
+
+    if budget not in ("smoke", "cpu", "paper"):
+        raise SpecError(f"no budget is called {budget!r}. {did_you_mean(budget, ['smoke', 'cpu', 'paper'])}")
+    where = [f"Table {number}" for number in table or []] + [f"Figure {number}" for number in figure or []]
+    out = results or (Path("results") / f"{paper}.json" if budget != "smoke" else None)
+    found = run_reproduction(
+        paper,
+        budget=budget,  # type: ignore[arg-type]
+        where=where,
+        rows=row or [],
+        folder=folder,
+        out=out,
+        train_missing=train,
+        say=lambda text: terminal.err.print(terminal.plain(text)),
+    )
+    if as_json:
+        terminal.emit_json(found)
+        return
+    rows = [
+        (cell["where"], cell["row"], cell["column"], *(_number(cell[key]) for key in _NUMBERS), cell["runs"])
+        for cell in found["cells"]
+    ]
+    columns = ["", "row", "column", "paper", "ours", "deviation", "lowest", "highest", "runs"]
+    terminal.out.print(terminal.table(terminal.plain(found["paper"]), columns, rows, left=3))
+    if out is not None:
+        terminal.out.print(f"Wrote {terminal.plain(out)}")
+
+
+_NUMBERS = ("printed", "measured", "deviation", "low", "high")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"

@@ -1,0 +1,47 @@
+"""The compiled LSTM against torch's own and against its plain twin, gradients included."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from pomona.recurrent import LSTM
+
+LENGTHS = np.array([4, 9, 1, 9, 6, 2])
+START = np.concatenate([[0], np.cumsum(LENGTHS)])
+TOKENS = np.random.Generator(np.random.Philox(1)).integers(0, 7, START[-1])
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("kind", "limit"), [(torch.float64, 1e-12), (torch.float32, 3e-5)])
+def test_the_compiled_lstm_is_the_plain_one(kind, limit, reverse):
+    torch.manual_seed(0)
+    lstm = LSTM(7, 5, 10, reverse=reverse).to(kind)
+    outward = torch.randn(START[-1], 10, dtype=kind)
+    results = []
+    for plain in (False, True):
+        states = lstm(TOKENS, START, plain=plain)
+        results.append([states.detach(), *torch.autograd.grad((states * outward).sum(), list(lstm.parameters()))])
+    for fast, slow in zip(*results, strict=True):
+        assert (fast - slow).abs().max() <= limit * slow.abs().max()
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_it_is_torchs_lstm_sentence_by_sentence(reverse):
+    torch.manual_seed(0)
+    lstm = LSTM(7, 5, 10, reverse=reverse).double()
+    other = nn.LSTM(5, 10).double()
+    turn = torch.cat([torch.arange(20), torch.arange(30, 40), torch.arange(20, 30)])  # torch: i, f, u, o
+    with torch.no_grad():
+        other.weight_ih_l0.copy_(lstm.input[turn])
+        other.weight_hh_l0.copy_(lstm.state[turn])
+        other.bias_ih_l0.copy_(lstm.bias[turn])
+        other.bias_hh_l0.zero_()
+        states = lstm(TOKENS, START)
+        for row in range(len(LENGTHS)):
+            words = lstm.word[TOKENS[START[row] : START[row + 1]]]
+            expected = other(words.flip(0) if reverse else words)[0]
+            mine = states[START[row] : START[row + 1]]
+            assert torch.allclose(mine.flip(0) if reverse else mine, expected, rtol=0, atol=1e-12)

@@ -1,0 +1,137 @@
+"""Scores of a run and the cells of a paper: what is measured is right, what is not measured stays empty."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from itertools import chain
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from pomona import formats
+from pomona.binary import binarise, branching
+from pomona.errors import MeasureError, SpecError
+from pomona.measures.accuracy import accuracy, grouped, wilson
+from pomona.papers import listops_2018
+from pomona.reproducing import reproduce
+from pomona.runs import Predictions, Recipe, Run
+from pomona.sampling import generate
+from pomona.scoring import scores_of
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return generate("listops/d20s", split="test", train=60, dev=20, test=200)
+
+
+def predictions_for(corpus, answers, trees=None):
+    logits = np.eye(10, dtype=np.float32)[answers]
+    return Predictions(corpus.fingerprint, corpus.outcomes, logits, trees)
+
+
+def test_accuracy_counts_right_answers(corpus):
+    answers = corpus.targets[:, 0].astype(int).copy()
+    answers[:50] = (answers[:50] + 1) % 10
+    score = accuracy(corpus, predictions_for(corpus, answers))
+    assert score.value == 150 / 200
+    assert score.per_example.tolist() == [0.0] * 50 + [1.0] * 150
+    assert score.interval[0] < 0.75 < score.interval[1]
+
+
+def test_wilson_is_the_root_of_its_equation():
+    low, high = wilson(37, 50)
+    for share in (low, high):  # |p - share| = z sqrt(share (1 - share) / n)
+        assert abs(37 / 50 - share) == pytest.approx(1.959964 * math.sqrt(share * (1 - share) / 50))
+    assert wilson(0, 10)[0] == pytest.approx(0)
+    assert wilson(10, 10)[1] == pytest.approx(1)
+
+
+def test_predictions_about_another_corpus_are_refused(corpus):
+    with pytest.raises(MeasureError, match="another corpus"):
+        accuracy(corpus, dataclasses.replace(predictions_for(corpus, [0] * 200), corpus="0" * 64))
+    with pytest.raises(MeasureError, match="3 predictions for 200 examples"):
+        accuracy(corpus, predictions_for(corpus, [0, 1, 2]))
+
+
+def test_groups_hold_every_row_once(corpus):
+    score = accuracy(corpus, predictions_for(corpus, corpus.targets[:, 0]))
+    found = grouped(score, corpus.lengths, (10, 20, 50))
+    assert list(found) == ["<10", "10-19", "20-49", "50+"]
+    assert sum(rows for _, rows in found.values()) == len(corpus)
+    assert found["<10"][1] == int((corpus.lengths < 10).sum())
+
+
+def test_scores_of_known_trees(corpus):
+    gold = binarise(corpus.forest)
+    scores = scores_of(corpus, predictions_for(corpus, corpus.targets[:, 0], gold))
+    assert scores["accuracy"] == scores["f1_gold"] == scores["list_recall"] == 1.0
+    left = scores_of(corpus, predictions_for(corpus, corpus.targets[:, 0], branching(corpus.lengths, "left")))
+    assert left["f1_left"] == 1.0
+    assert left["f1_gold"] == pytest.approx(scores["f1_left"])
+    assert "f1_gold" not in scores_of(corpus, predictions_for(corpus, corpus.targets[:, 0]))
+    json.dumps(scores, allow_nan=False)
+
+
+def test_every_row_of_the_paper_has_recipes_or_needs_none():
+    rows = {row for _, row, _, _ in listops_2018.PRINTED}
+    assert rows - {"Random Trees", "Ground-Truth Trees", "training set"} == set(listops_2018.recipes("cpu"))
+    for budget in ("smoke", "cpu", "paper"):
+        for recipes in listops_2018.recipes(budget).values():
+            assert len({recipe.key for recipe in recipes}) == len(recipes)
+            for recipe in recipes:
+                assert recipe.longest == 50  # the paper's filter
+                assert "test_selection" not in recipe.fidelity
+                assert Recipe.from_settings(json.loads(json.dumps(recipe.plain))) == recipe
+
+
+def test_what_was_not_trained_is_not_filled_in(data_folder, tmp_path, monkeypatch):
+    """Constants of Tables 2 and 3 come out as printed; rows without runs stay empty."""
+    monkeypatch.setenv("POMONA_DATA", str(data_folder))
+    found = reproduce(
+        "listops_2018",
+        budget="smoke",
+        folder=tmp_path,
+        rows=["TreeLSTM 128D", "Random Trees", "Ground-Truth Trees"],
+        out=tmp_path / "results.json",
+        train_missing=False,
+    )
+    assert json.loads((tmp_path / "results.json").read_text())["cells"] == found["cells"]
+    for cell in found["cells"]:
+        if cell["row"] == "TreeLSTM 128D":
+            assert cell["measured"] is None
+            assert cell["runs"] == 0
+        else:
+            assert cell["measured"] == pytest.approx(cell["printed"], abs=0.05)
+
+
+def test_unknown_papers_are_named():
+    with pytest.raises(SpecError, match="there is listops_2018"):
+        reproduce("listops_2019")
+
+
+def test_the_commands_train_evaluate_and_parse(tmp_path):
+    from pomona.cli import app
+
+    command, folder, data = CliRunner(), tmp_path / "run", tmp_path / "test.tsv"
+    formats.write(generate("listops/d20s", split="test", train=60, dev=20, test=20), data)
+    small = [("--with", "epochs=1"), ("--with", "longest=20"), ("--with", "dev_rows=20"), ("--set", "width=8")]
+    small += [("--data-set", f"{split}={rows}") for split, rows in (("train", 60), ("dev", 20), ("test", 20))]
+    order = ["train", "st_gumbel", "--out", str(folder), *chain(*small)]
+    for _ in range(2):  # the second time it is finished already
+        done = command.invoke(app, [*order, "--json"], catch_exceptions=False)
+        assert done.exit_code == 0
+        assert json.loads(done.stdout)["epochs"] == 1
+    assert "Best dev" in command.invoke(app, order, catch_exceptions=False).stdout
+    told = command.invoke(app, ["evaluate", str(folder), "--data", str(data), "--name", "test", "--json"])
+    assert json.loads(told.stdout)["rows"] == 20
+    assert Run.read(folder).scores["test"]["accuracy"] == json.loads(told.stdout)["accuracy"]
+    assert "F1 with gold" in command.invoke(app, ["evaluate", str(folder), "--data", str(data)]).stdout
+    text = "[MAX 2 9 [MIN 4 7 ] 0 ]"
+    parsed = json.loads(command.invoke(app, ["parse", str(folder), text, "--json"]).stdout)
+    assert parsed["truth"] == 9
+    assert parsed["tree"].replace("( ", "").replace(") ", "").split() != []
+    assert parsed["gold"].startswith("( ( ( ( ( [MAX 2 ) 9 )")
+    assert "chosen" in command.invoke(app, ["parse", str(folder), text]).stdout

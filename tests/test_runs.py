@@ -1,0 +1,112 @@
+"""Recipes and run folders: the same recipe again, never another one over it, whole files or none."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from pomona.binary import random_trees
+from pomona.errors import RunError, SpecError
+from pomona.runs import FIDELITY, Predictions, Recipe, Run, environment
+
+
+def test_a_recipe_survives_json():
+    recipe = Recipe("treelstm", {"width": 24}, exclude=("a.tsv",), longest=30, fidelity=("half_width",))
+    again = Recipe.from_settings(json.loads(json.dumps(recipe.plain)))
+    assert again == recipe
+    assert again.key == recipe.key
+    assert Recipe("treelstm", seed=1).key != Recipe("treelstm").key
+
+
+def test_paper_fidelity_names_every_quirk_and_limits_the_length():
+    recipe = Recipe("lstm", fidelity=("paper",))
+    assert recipe.fidelity == tuple(FIDELITY)
+    assert recipe.longest == 50
+    assert Recipe("lstm", longest=20, fidelity=("short_training",)).longest == 20
+    assert Recipe("lstm").longest is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"fidelity": ("half_widt",)}, "Did you mean 'half_width'?"),
+        ({"epochs": 0}, "epochs = 0"),
+        ({"rate": 0.0}, "rate = 0"),
+        ({"decay": 2.0}, "decay = 2"),
+        ({"l2": -1.0}, "l2 = -1"),
+    ],
+)
+def test_a_wrong_recipe_is_named(settings, words):
+    with pytest.raises(SpecError, match=words.replace("?", r"\?")):
+        Recipe("lstm", **settings)
+
+
+def test_an_unknown_setting_is_named():
+    with pytest.raises(SpecError, match="Did you mean 'epochs'"):
+        Recipe.from_settings({"model": "lstm", "epoch": 3})
+
+
+def test_a_folder_of_another_recipe_is_an_error_and_nothing_changes(tmp_path):
+    run = Run.open(tmp_path / "run", Recipe("lstm"))
+    before = (run.folder / "recipe.json").read_bytes()
+    assert Run.open(tmp_path / "run", Recipe("lstm")).recipe == run.recipe
+    with pytest.raises(RunError, match=r"another recipe: there seed = 0, here 1"):
+        Run.open(tmp_path / "run", Recipe("lstm", seed=1))
+    assert (run.folder / "recipe.json").read_bytes() == before
+
+
+def test_a_folder_with_other_things_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(RunError, match="holds no run"):
+        Run.open(tmp_path, Recipe("lstm"))
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+    with pytest.raises(RunError, match=r"no recipe\.json"):
+        Run.read(tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="cannot be saved"):
+        Run.open(tmp_path / "file" / "run", Recipe("lstm"))
+
+
+def test_two_processes_do_not_train_in_one_folder(tmp_path):
+    run = Run.open(tmp_path / "run", Recipe("lstm"))
+    with run.locked(), pytest.raises(RunError, match="another process"), Run.read(run.folder).locked():
+        pass
+    with run.locked():
+        pass
+
+
+def test_predictions_come_back(tmp_path):
+    run = Run.open(tmp_path / "run", Recipe("lstm"))
+    trees = random_trees(np.array([3, 1, 7]), 5)
+    logits = np.arange(30, dtype=np.float32).reshape(3, 10)
+    run.add_predictions("test", Predictions("abc", tuple(range(10)), logits, trees))
+    again = run.predictions("test")
+    assert again.trees == trees
+    assert np.array_equal(again.logits, logits)
+    assert again.answers.tolist() == [9, 9, 9]
+    assert again.corpus == "abc"
+    assert run.predictions("dev") is None
+
+
+def test_a_broken_file_is_named(tmp_path):
+    run = Run.open(tmp_path / "run", Recipe("lstm"))
+    (run.folder / "predictions").mkdir()
+    (run.folder / "predictions" / "test.safetensors").write_bytes(b"nonsense")
+    with pytest.raises(RunError, match=r"test\.safetensors cannot be read"):
+        run.predictions("test")
+
+
+def test_runs_are_read_without_torch():
+    code = "import sys, pomona.runs as runs; runs.environment(); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_environment_is_plain():
+    assert json.loads(json.dumps(environment(threads=1)))["threads"] == 1

@@ -1,0 +1,245 @@
+"""Training: killed and started again it ends with the same bits; what cannot be trained says why and harms nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from pomona import formats
+from pomona.errors import RunError, SpecError
+from pomona.runs import Recipe, Run
+from pomona.sampling import generate
+from pomona.training import _Trainer, build, load, predict, read_torch, train
+
+SMALL = Recipe(
+    "treelstm",
+    {"width": 8},
+    data_settings={"train": 400, "dev": 50, "test": 50},
+    longest=30,
+    epochs=3,
+    batch=16,
+    rate=3e-3,
+    l2=1e-5,
+    weight_decay=0.01,
+    dev_rows=50,
+)
+
+
+def weights(run, which):
+    return read_torch(run.folder / f"{which}.safetensors")[0]
+
+
+def assert_same_bits(one, two):
+    for which in ("best", "last"):
+        mine, theirs = weights(one, which), weights(two, which)
+        assert mine.keys() == theirs.keys()
+        assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+    clock = {"core_seconds"}
+    for mine, theirs in zip(one.curve, two.curve, strict=True):
+        assert {k: v for k, v in mine.items() if k not in clock} == {k: v for k, v in theirs.items() if k not in clock}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return train(SMALL, tmp_path_factory.mktemp("runs") / "whole")
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("step", [1, 7, 23, 24, 40, 59])
+def test_a_run_killed_at_any_step_ends_with_the_same_bits(tmp_path, whole, step):
+    def kill(progress):
+        if progress.step == step:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(SMALL, tmp_path / "run", save_every=0.0, progress=kill)
+    assert not Run.read(tmp_path / "run").finished
+    assert_same_bits(train(SMALL, tmp_path / "run"), whole)
+
+
+def test_noise_and_moving_averages_go_on_as_well(tmp_path):
+    recipe = dataclasses.replace(
+        SMALL, model="rl_spinn", settings={"width": 8, "baseline": "moving_average"}, epochs=2, rows=100
+    )
+    done = train(recipe, tmp_path / "whole")
+    assert weights(done, "last")["average"] > 0
+
+    def kill(progress):
+        if progress.step == 5:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(recipe, tmp_path / "run", save_every=0.0, progress=kill)
+    assert_same_bits(train(recipe, tmp_path / "run"), done)
+
+
+def test_a_run_killed_between_two_files_ends_with_the_same_bits(tmp_path, whole, monkeypatch):
+    """Best weights and curve of the second epoch are written, its state is not."""
+    honest, saves = _Trainer._save, []
+
+    def fail(self):
+        saves.append(self.state.epoch)
+        if len(saves) == 2:
+            raise Killed
+        honest(self)
+
+    monkeypatch.setattr(_Trainer, "_save", fail)
+    with pytest.raises(Killed):
+        train(SMALL, tmp_path / "run")
+    monkeypatch.undo()
+    assert_same_bits(train(SMALL, tmp_path / "run"), whole)
+
+
+def test_a_process_that_is_killed_leaves_a_run_that_goes_on(tmp_path, whole):
+    code = (
+        "import sys, json; from pomona.runs import Recipe; from pomona.training import train\n"
+        "train(Recipe.from_settings(json.loads(sys.argv[1])), sys.argv[2], save_every=0.0)"
+    )
+    folder = tmp_path / "run"
+    process = subprocess.Popen([sys.executable, "-c", code, json.dumps(SMALL.plain), str(folder)])
+    for _ in range(600):
+        if (folder / "state.safetensors").exists() or process.poll() is not None:
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert_same_bits(train(SMALL, folder), whole)
+
+
+def test_a_finished_run_is_left_as_it_is(whole):
+    before = {path.name: path.stat().st_mtime_ns for path in whole.folder.iterdir()}
+    train(SMALL, whole.folder)
+    assert {path.name: path.stat().st_mtime_ns for path in whole.folder.iterdir()} == before
+
+
+def test_another_seed_is_another_run(tmp_path, whole):
+    other = train(dataclasses.replace(SMALL, seed=1, epochs=1), tmp_path / "run")
+    assert not torch.equal(weights(other, "last")["leaf"], weights(whole, "last")["leaf"])
+
+
+def test_weights_come_back_and_answer(whole):
+    corpus = generate("listops/d20s", split="dev", train=400, dev=50, test=50)
+    module = load(whole)[0]
+    for name, weight in module.named_parameters():
+        assert torch.equal(weight, weights(whole, "best")[name])
+    predictions = predict(whole, corpus)
+    right = float((predictions.answers == corpus.targets[:, 0]).mean())
+    assert right == max(entry["dev"] for entry in whole.curve) == whole.summary["dev"]
+    assert predictions.trees is not None
+    assert np.array_equal(predict(whole, corpus[::-1]).logits.argmax(1), predictions.answers[::-1])
+
+
+def test_the_best_epoch_on_dev_is_kept(tmp_path):
+    """A rate far too high makes later epochs worse; the weights kept are those of the best one."""
+    run = train(dataclasses.replace(SMALL, rate=0.3, epochs=4, clip=100.0), tmp_path / "run")
+    best = max(run.curve, key=lambda entry: entry["dev"])
+    assert run.summary["dev"] == best["dev"]
+    assert run.summary["best_epoch"] == best["epoch"]
+
+
+def test_the_rate_falls_when_dev_does_not_improve_and_training_stops(tmp_path):
+    recipe = dataclasses.replace(SMALL, rate=1e-12, epochs=30, patience=2, stop=5, decay=0.5)
+    run = train(recipe, tmp_path / "run")
+    assert [round(entry["rate"] / 1e-12, 3) for entry in run.curve] == [1, 1, 1, 0.5, 0.5, 0.25]
+    assert run.summary["epochs"] == 6
+
+
+def test_first_weights_depend_on_the_seed_alone():
+    words, outcomes = tuple("abc"), tuple(range(10))
+    torch.manual_seed(1)
+    one = build(SMALL, words, outcomes)
+    torch.manual_seed(2)
+    two = build(SMALL, words, outcomes)
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
+
+
+def test_one_thread_and_the_callers_setting_comes_back(tmp_path):
+    before = torch.get_num_threads()
+    seen = set()
+    train(dataclasses.replace(SMALL, epochs=1), tmp_path / "r", progress=lambda _: seen.add(torch.get_num_threads()))
+    assert seen == {1}
+    assert torch.get_num_threads() == before
+
+
+def test_no_example_left_is_an_error(tmp_path):
+    with pytest.raises(RunError, match=r"no example is left for train from listops/d20s \(longest = 1"):
+        train(dataclasses.replace(SMALL, longest=1, rows=5), tmp_path / "run")
+
+
+def test_an_unknown_model_is_named_before_anything_is_trained(tmp_path):
+    with pytest.raises(SpecError, match="Did you mean 'treelstm'"):
+        train(dataclasses.replace(SMALL, model="treelstn"), tmp_path / "run")
+
+
+def test_another_recipe_in_the_folder_is_an_error(whole):
+    with pytest.raises(RunError, match="another recipe: there rate = "):
+        train(dataclasses.replace(SMALL, rate=0.5), whole.folder)
+
+
+def test_a_corpus_with_new_words_is_an_error(whole):
+    corpus = generate("listops/d20s", split="test", train=40, dev=5, test=5, operators=("MIN", "FIRST"))
+    with pytest.raises(RunError, match=r"token '\[FIRST', which the model has never seen"):
+        predict(whole, corpus)
+
+
+def test_a_full_disk_keeps_the_last_state(tmp_path, monkeypatch):
+    """A run that can no longer write stops with a clear error, and goes on to the same bits when it can."""
+    import pathlib
+
+    honest = pathlib.Path.write_bytes
+
+    def full(self, data):
+        if "curve" in self.name and data.count(b"\n") == 2:
+            raise OSError(28, "No space left on device")
+        return honest(self, data)
+
+    monkeypatch.setattr(pathlib.Path, "write_bytes", full)
+    with pytest.raises(RunError, match="No space left on device"):
+        train(SMALL, tmp_path / "run")
+    monkeypatch.undo()
+    assert not list((tmp_path / "run").glob("*.part"))
+    assert train(SMALL, tmp_path / "run").finished
+
+
+def test_a_diverging_run_says_so(tmp_path):
+    with pytest.raises(RunError, match="lower rate"):
+        train(dataclasses.replace(SMALL, rate=1e30, clip=1e30), tmp_path / "run")
+
+
+def test_training_on_a_file_holds_out_dev_and_leaves_out_what_is_excluded(tmp_path):
+    from pomona.training import corpora
+
+    corpus = generate("listops/d20s", split="train", train=300, dev=5, test=5)
+    path, test = tmp_path / "train.tsv", tmp_path / "test.tsv"
+    formats.write(corpus, path)
+    formats.write(corpus[:40], test)
+    kept, dev = corpora(Recipe("lstm", data=str(path), dev_rows=60, exclude=(str(test),)))
+    assert len(kept) + len(dev) == 260
+    assert not set(kept.keys.tolist()) & set(dev.keys.tolist())
+    assert not set(kept.keys.tolist()) & set(corpus[:40].keys.tolist())
+
+
+@pytest.mark.parametrize("name", ["left_padding", "batch_layernorm"])
+def test_quirks_of_the_papers_code_change_what_they_should(name):
+    """With them on, an answer depends on what else is in the batch; that is why they are off."""
+    from pomona.batch import Batch, Sentences
+
+    corpus = generate("listops/d20s", split="train", train=300, dev=5, test=5)
+    sentences = Sentences.of(corpus, corpus.vocabulary, corpus.outcomes)
+    rows = np.argsort(sentences.lengths)[[10, 250]]
+    for fidelity, same in (((), True), ((name,), False)):
+        recipe = Recipe("lstm", {"width": 8}, fidelity=fidelity)
+        module = build(recipe, corpus.vocabulary, corpus.outcomes).double().eval()
+        alone, together = (module(Batch.of(sentences, some)).logits[0] for some in (rows[:1], rows))
+        assert torch.allclose(alone, together, rtol=0, atol=1e-9) == same
