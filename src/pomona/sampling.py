@@ -13,7 +13,7 @@ out every key of the earlier ones, so no example of train ever stands in dev or 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
@@ -120,14 +120,12 @@ class Task:
 
     def scan(self, key: np.uint64, first: int, count: int) -> Scan:
         """The accepted ones of draws first .. first+count-1."""
-        drawn = [(number, self._drawn(key, number)) for number in range(first, first + count)]
-        numbers = np.array([number for number, tree in drawn if tree is not None], np.int64)
-        return Scan(numbers, self._corpus([tree for _, tree in drawn if tree is not None]).keys)
+        numbers, texts = self._drawn(key, range(first, first + count))
+        return Scan(np.array(numbers, np.int64), corpus_of_trees(brackets.read(texts)).keys)
 
     def build(self, key: np.uint64, numbers: Ints) -> Corpus:
         """The examples of accepted draws, in the order asked for."""
-        trees = [self._drawn(key, int(number)) for number in numbers]
-        return self._corpus([tree for tree in trees if tree is not None])
+        return corpus_of_trees(brackets.read(self._drawn(key, np.asarray(numbers).tolist())[1]))
 
     def apart(self, other: Task) -> bool:
         """Whether no draw of this law can be a draw of the other; then neither need be checked against the other."""
@@ -144,16 +142,18 @@ class Task:
 
     def ahead(self, missing: int) -> int:
         """How many draws to look at when so many rows are missing; it changes the time taken and nothing else."""
-        return max(8192, 16 * missing)
+        return max(1024, 16 * missing)
 
-    def _drawn(self, key: np.uint64, number: int) -> Forest | None:
-        tree = self.example(np.random.Generator(np.random.Philox(key=[int(key), number])))
-        if tree is None:
-            return None
-        return brackets.read(tree) if isinstance(tree, str) else Forest.from_nested([tree])
-
-    def _corpus(self, trees: list[Forest]) -> Corpus:
-        return corpus_of_trees(Forest.concatenate(trees))
+    def _drawn(self, key: np.uint64, numbers: Iterable[int]) -> tuple[list[int], list[str]]:
+        """The accepted ones of these draws, as bracket text."""
+        accepted: list[int] = []
+        texts: list[str] = []
+        for number in numbers:
+            tree = self.example(np.random.Generator(np.random.Philox(key=[int(key), number])))
+            if tree is not None:
+                accepted.append(number)
+                texts.append(tree if isinstance(tree, str) else brackets.write(Forest.from_nested([tree]))[0])
+        return accepted, texts
 
 
 def corpus_of_trees(forest: Forest, origin: Mapping[str, Any] | None = None) -> Corpus:

@@ -53,9 +53,10 @@ def generate(
         rows = task.sizes[one] if size is None else size if one == "train" else min(size, task.sizes[one])
         paths = {kind: out / f"{one}{suffix}" for kind, suffix in suffixes.items()}
         fingerprint, labels, written = Fingerprint(), Counter[str](), 0
-        with ExitStack() as open_files, terminal.progress(f"{name} {one}", rows, quiet=quiet or as_json) as advance:
+        work = sum(task.shares(one).values()) + rows  # to draw the pool, then to build and write the split's own rows
+        with ExitStack() as open_files, terminal.progress(f"{name} {one}", work, quiet=quiet or as_json) as advance:
             files = [open_files.enter_context(known.writing(path, kind)) for kind, path in paths.items()]
-            for part in chunks(task, one, seed, rows, workers=workers, progress=advance):
+            for part in chunks(task, one, seed, rows, workers=workers, progress=advance, drawing=advance):
                 for file in files:
                     file.write(part)
                 fingerprint.update(part)
