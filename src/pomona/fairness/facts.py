@@ -397,14 +397,10 @@ def _compose(
                 value = np.int32(UNKNOWN)
                 if given[function]:
                     value = own
-                else:
-                    whole = True
-                    for place in range(bottom, top):
-                        whole &= stack[place] != UNKNOWN
-                    if whole:
-                        _, fact = _find(slots, functions, fact_start, pool, function, stack, bottom, top)
-                        if fact != _EMPTY:
-                            value = output[fact]
+                else:  # no table has an entry for an input that is itself unknown
+                    _, fact = _find(slots, functions, fact_start, pool, function, stack, bottom, top)
+                    if fact != _EMPTY:
+                        value = output[fact]
                 top = bottom
             composed[node], gold[node] = value, own
             stack[top] = value
