@@ -77,6 +77,14 @@ def test_golden_fingerprints() -> None:
         assert generate(name, split=split, seed=seed, **settings).fingerprint == fingerprint, line
 
 
+def test_a_setting_at_its_default_leaves_the_data_alone() -> None:
+    """So a task may gain a setting without changing what its seeds have given so far."""
+    plain = generate("listops/d20s", split="test", seed=7, **SMALL)
+    told = generate("listops/d20s", split="test", seed=7, branching=0.25, nesting=(0, None), **SMALL)
+    assert plain.fingerprint == told.fingerprint
+    assert plain.fingerprint != generate("listops/d20s", split="test", seed=7, branching=0.2501, **SMALL).fingerprint
+
+
 @dataclasses.dataclass(frozen=True)
 class Coins(Task):
     """A user's task in five lines: heads or tails, in a list."""

@@ -296,8 +296,13 @@ def _batches(
 
 
 def _purpose(law: Task, seed: int) -> tuple[Any, ...]:
-    """What a stream is for: the task, its version, the settings of the law, the seed."""
-    return law.name, law.version, settings_of(law), int(seed)
+    """What a stream is for: the task, its version, the seed, and the settings of the law that are not the defaults.
+
+    Defaults are left out so that a new setting, whose default changes nothing, leaves published data as they are.
+    """
+    default = {item.name: item.default for item in dataclasses.fields(law)}
+    chosen = {name: value for name, value in settings_of(law).items() if getattr(law, name) != default[name]}
+    return law.name, law.version, chosen, int(seed)
 
 
 def _earlier_keys(
