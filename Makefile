@@ -12,6 +12,7 @@ test: $(READY) lint
 	$(BIN)/python -m pytest -n 2 -m "not conformance"
 
 conformance: $(READY)
+	@command -v eprover > /dev/null || (apt-get update -qq && apt-get install -y -qq eprover) || echo "the E prover is missing: apt-get install eprover"
 	$(BIN)/python -m pytest -m conformance
 
 bench: $(READY)
