@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from pomona import verifying
+from pomona import shortcuts, verifying
 from pomona.cli import app
 from pomona.corpus import Corpus
 from pomona.errors import FairnessError, FormatError, SpecError, SplitError
@@ -313,3 +313,20 @@ class TestProvers:
         pytest.importorskip("z3")
         report = verify_labels(generate("fair_nli/hardest", "test", **SMALL), "z3", 30)
         assert (report.asked, report.disagreements, report.unknown) == (30, (), ())
+
+
+def test_the_ladder_of_the_hardest_task() -> None:
+    """The ceilings of the specification (4.6), exact on our own split: parity is two thirds, whatever the split."""
+    found = {
+        rung.name: 100 * rung.accuracy
+        for rung in shortcuts.ladder(generate("fair_nli/hardest", "test", size=300)).rungs
+    }
+    assert abs(found["parity of negative words"] - 200 / 3) < 1e-9
+    for name, recorded in {
+        "phrase relations": 54.8,
+        "function words": 82.8,
+        "phrase relations and parity": 88.0,
+        "phrase relations and bags of function words": 97.2,
+        "phrase relations and function words": 100.0,
+    }.items():
+        assert abs(found[name] - recorded) < 0.6, (name, found[name])

@@ -11,7 +11,8 @@ A rung is a predictor that sees only part of an example. Two kinds make up the l
 
 and where a law is known, the best that any predictor could do with the information is a sum, not an experiment:
 `best_accuracy` for a finite law (NLI: enumerate the pairs), `copy_ceiling` for COPY arguments that training never
-showed. A task adds rungs of its own by a class attribute `shortcuts`, a mapping from names to informations.
+showed. A task adds rungs of its own by a class attribute `shortcuts`, a mapping from names to informations, and by a
+method `ceilings`, exact accuracies on its law.
 
 Without `train`, predictors learn from one half of the corpus to answer the other, so that none answers what it saw.
 """
@@ -136,6 +137,10 @@ def ladder(
         learn.weighed("surface counts", "how often each token occurs"),
     ]
     rungs += [learn.table(name, _first_line(one), one, root_operators) for name, one in informations.items()]
+    rungs += [
+        Rung(name, "the best there is with this information, on the law of the data", np.full(questions.shape, best))
+        for name, best in _ceilings(corpus).items()
+    ]
     try:
         truncation.value_prior(corpus)
         rungs += _evaluators(corpus, learn, levels)
@@ -207,11 +212,20 @@ def _rung(corpus: Corpus, name: str, sees: str, answers: Answers) -> Rung:
 
 def _own(corpus: Corpus) -> Mapping[str, Information]:
     """The informations that the corpus's task adds."""
+    return dict(getattr(_kind(corpus), "shortcuts", {}))
+
+
+def _ceilings(corpus: Corpus) -> Mapping[str, float]:
+    """Exact ceilings that the corpus's task knows for its law (fair NLI: parity, function words, phrase relations)."""
+    known = getattr(_kind(corpus), "ceilings", None)
+    return {} if known is None else known(corpus)
+
+
+def _kind(corpus: Corpus) -> type | None:
     try:
-        entry, _ = TASKS.entry(str(corpus.origin.get("task", "")))
+        return TASKS.entry(str(corpus.origin.get("task", "")))[0].kind
     except PomonaError:
-        return {}
-    return dict(getattr(entry.kind, "shortcuts", {}))
+        return None
 
 
 def _first_line(information: Information) -> str:

@@ -36,7 +36,7 @@ from pomona.logic.aligned import (
     generated_tokens,
     generated_vocabulary,
 )
-from pomona.logic.balance import Law
+from pomona.logic.balance import Law, ladder
 from pomona.logic.fragment import NODE, NODES, node_values
 from pomona.logic.pairs import Pairs, draw_encodings, draw_numbers
 from pomona.logic.redundancy import RATIOS, held_out, redundancy_split
@@ -141,6 +141,21 @@ class FairNLI(Task):
     def answer(corpus: Corpus) -> npt.NDArray[np.int16]:
         """Every node's value from the words alone, for `pomona verify`."""
         return _renumbered(_again(corpus).values, corpus)
+
+    @staticmethod
+    def ceilings(corpus: Corpus) -> dict[str, float]:
+        """For the shortcut ladder: the best accuracy from function words, their parity, phrase relations; exact.
+
+        On the law that the corpus was drawn from, not on its rows, and not learned: no predictor with that information
+        can do better on average.
+        """
+        if "settings" not in corpus.origin:
+            return {}
+        task = TASKS.build("fair_nli", corpus.origin["settings"])
+        part = "train" if corpus.origin.get("split") in ("train", "iid") else "test"
+        law = task.law(part)
+        assert isinstance(law, FairNLI)
+        return {name: best for name, best in ladder(_law(law)).items() if name != "nothing"}
 
     @staticmethod
     def asked(corpus: Corpus) -> npt.NDArray[np.int16]:
