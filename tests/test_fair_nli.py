@@ -8,10 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from pomona import verifying
+from pomona.cli import app
 from pomona.corpus import Corpus
-from pomona.errors import FairnessError, FormatError, SpecError
+from pomona.errors import FairnessError, FormatError, SpecError, SplitError
 from pomona.fairness import certify, check, compose, learn, minimal, mirror
 from pomona.formats import read, write
 from pomona.logic.aligned import (
@@ -31,7 +33,6 @@ from pomona.logic.strict_core import strict_core, strict_minimum
 from pomona.logic.verification import verify_labels
 from pomona.randomness import stream_key
 from pomona.sampling import TASKS, generate
-from pomona.trees import Forest
 
 SMALL = {"vocabulary": 6, "train": 3_000, "dev": 300, "test": 600}
 DIAL = ["hardest", "rho-1-16", "rho-1-8", "rho-1-4", "rho-3-8", "rho-1-2", "rho-5-8", "rho-3-4", "easiest"]
@@ -95,9 +96,9 @@ class TestTheDial:
         assert certify(train, given=LEXICAL).fair
         assert certificate.answered == len(test)
 
-    @pytest.mark.parametrize("preset", ["hardest-strict", "rho-1-2-strict"])
+    @pytest.mark.parametrize("preset", ["hardest", "rho-1-2"])
     def test_strict_needs_nothing_given(self, preset: str) -> None:
-        train, test = (generate(f"fair_nli/{preset}", split, **SMALL) for split in ("train", "test"))
+        train, test = (generate(f"fair_nli/{preset}", s, lexical="strict", **SMALL) for s in ("train", "test"))
         for by in ("type", "node"):
             certificate = certify(train, test, by=by)  # type: ignore[arg-type]
             assert certificate.fair
@@ -134,6 +135,11 @@ class TestTheDial:
         assert set(codes_of(again)) == set(codes_of(one))  # another draw of the same split
         assert again.fingerprint != one.fingerprint
 
+    def test_labels_stay_balanced_where_many_draws_are_equal(self) -> None:
+        train = generate("fair_nli/hardest", **SMALL | {"vocabulary": 2, "train": 9_000})
+        assert list(train.labels().values())[len(Relation) : len(Relation) + 3] == [3_000] * 3
+        assert not len(train.duplicates())
+
     def test_a_mirror_without_one_projection(self) -> None:
         train = generate("fair_nli/rho-1-4", **SMALL | {"train": 20_000})
         fact = ("NEGVP", ("ε/not", "⊏"))
@@ -147,6 +153,10 @@ class TestLaws:
         whole = generate("fair_nli/hardest-strict", **SMALL)
         assert generate("fair_nli/hardest-strict", workers=2, chunk=701, **SMALL).fingerprint == whole.fingerprint
         assert generate("fair_nli/hardest-strict", size=1000, **SMALL).fingerprint == whole[:1000].fingerprint
+
+    def test_no_more_rows_than_there_are(self) -> None:
+        with pytest.raises(SplitError, match=r"3,000 rows of train; 3,001 were asked for. Set train=3001"):
+            generate("fair_nli/hardest", size=3_001, **SMALL)
 
     def test_trees_say_what_the_tables_say(self) -> None:
         corpus = generate("fair_nli/rho-1-8", "test", **SMALL)
@@ -213,6 +223,24 @@ class TestFiles:
         values[7 * 33 + 32] = (values[7 * 33 + 32] + 1) % len(Relation)
         assert self.problems(dataclasses.replace(corpus, values=values), tmp_path) == [(8, "wrong node value")]
 
+    def test_wrong_labels_of_an_snli_file(self, corpus: Corpus, tmp_path: Path) -> None:
+        path = tmp_path / "a.snli.jsonl"
+        write(corpus, path)
+        assert verifying.verify(path, prover="table", sample=None).holds
+        lines = path.read_text().splitlines(keepends=True)
+        label, other = json.loads(lines[3])["gold_label"], "neutral"
+        lines[3] = lines[3].replace(label, other if label != other else "entailment", 1)
+        path.write_text("".join(lines))
+        report = verifying.verify(path, prover="table", sample=None)
+        assert [(problem.line, problem.kind) for problem in report.problems] == [
+            (4, "wrong answer"),
+            (4, "wrong label"),
+        ]
+        assert report.answers == "table on 600 pairs of a.snli.jsonl, the rules of fair_nli"
+        done = CliRunner().invoke(app, ["verify", str(path), "--prover", "table", "--sample", "0"])
+        assert done.exit_code == 1
+        assert f"{path}:4: wrong label: the file says" in done.output
+
     def problems(self, corpus: Corpus, folder: Path) -> list[tuple[int | None, str]]:
         write(corpus, folder / "a.parquet")
         return [(problem.line, problem.kind) for problem in verifying.verify(folder / "a.parquet").problems]
@@ -259,9 +287,7 @@ class TestFiles:
         with pytest.raises(FairnessError, match="not aligned trees"):
             codes_of(lists)
         with pytest.raises(FairnessError, match="not aligned trees"):
-            figure_4(
-                dataclasses.replace(lists, forest=Forest.from_nested([("a", "b")] * 3), values=np.zeros(6, np.int16))
-            )
+            figure_4(lists)
 
 
 class TestProvers:

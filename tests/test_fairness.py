@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import itertools
 from typing import Any
 
@@ -12,11 +13,12 @@ from hypothesis import strategies as st
 
 import oracles_fairness as oracle
 from pomona import brackets
-from pomona.algebra import Operator, define_operator, steps
+from pomona.algebra import steps
 from pomona.corpus import Corpus
 from pomona.errors import FairnessError, SpecError, SplitError, TreeError
 from pomona.fairness import certify, check, compose, fair_for, fold, learn, minimal, mirror
 from pomona.fairness.covering import cover
+from pomona.fairness.facts import _find
 from pomona.fairness.folding import demonstration
 from pomona.sampling import TASKS, corpus_of_trees, generate
 from pomona.trees import Forest
@@ -83,20 +85,23 @@ consistent = st.tuples(
 ).map(lambda drawn: ([labelled(s, drawn[2]) for s in drawn[0]], [labelled(s, drawn[2]) for s in drawn[1]]))
 
 
-def mislabelled(trees: list[oracle.Node], which: int) -> list[oracle.Node]:
-    """The same trees with the root of one of them changed."""
-    changed = list(trees)
-    tree = changed[which % len(trees)]
-    if len(tree) > 2:
-        changed[which % len(trees)] = (tree[0], "a" if tree[1] != "a" else "b", *tree[2:])
-    return changed
+def contradicted(trees: list[oracle.Node], which: int) -> list[oracle.Node]:
+    """The same trees, and one of them again with another value at its root."""
+    tree = trees[which % len(trees)]
+    return [*trees, (tree[0], "a" if tree[1] != "a" else "b", *tree[2:])] if len(tree) > 2 else trees
+
+
+def spoilt(data: Any, which: int, where: str) -> tuple[list[oracle.Node], list[oracle.Node]]:
+    """Train and test that share some trees, one of the two perhaps contradicting itself."""
+    train, test = data
+    test = [*test, *train[:2]]
+    return contradicted(train, which) if where == "train" else train, contradicted(
+        test, which
+    ) if where == "test" else test
 
 
 any_data = st.tuples(consistent, st.integers(0, 7), st.sampled_from(["none", "train", "test"])).map(
-    lambda drawn: (
-        mislabelled(drawn[0][0], drawn[1]) if drawn[2] == "train" else drawn[0][0],
-        mislabelled(drawn[0][1], drawn[1]) if drawn[2] == "test" else drawn[0][1],
-    )
+    lambda drawn: spoilt(*drawn)
 )
 
 
@@ -162,6 +167,12 @@ class TestTheProperty:
         assert by_node.fair == bool(compose(learn(corpus_of(train), by="node"), corpus_of(space)).right.all())
 
 
+def test_the_concept_page_runs() -> None:
+    done = doctest.testfile("../docs/fairness.md", encoding="utf-8")
+    assert done.attempted > 10
+    assert done.failed == 0
+
+
 class TestEdgeCases:
     def test_a_tree_of_one_leaf_is_a_projection_and_always_fair(self) -> None:
         nothing = corpus_of([])
@@ -204,6 +215,21 @@ class TestEdgeCases:
         certificate = certify(corpus, corpus)
         assert certificate.fair
         assert len(certificate.witnesses) == 1
+
+    def test_the_table_compares_inputs_and_not_hashes(self) -> None:
+        # One fact, f(1, 2), in every slot but the last: whatever the hash, the look-up meets it first.
+        slots = np.array([0] * 15 + [-1], np.int32)
+        functions, start, pool = np.array([4], np.int32), np.array([0, 2]), np.array([1, 2, 1], np.int32)
+        for function, inputs, found in (
+            (4, [1, 2], 0),
+            (4, [1], -1),
+            (4, [1, 2, 1], -1),
+            (4, [2, 1], -1),
+            (5, [1, 2], -1),
+        ):
+            asked = np.array(inputs, np.int32)
+            slot, fact = _find(slots, functions, start, pool, function, asked, 0, len(asked))
+            assert fact == found or slot == 15
 
     def test_given_functions_are_not_looked_up(self) -> None:
         train = corpus_of([("f", 1, ("g", 2, ("x", "a")))])
@@ -406,9 +432,10 @@ class TestFolding:
             fair_for(train, test)
 
     def test_what_cannot_be_folded(self) -> None:
-        define_operator(Operator("COUNT", len))
-        with pytest.raises(FairnessError, match="'COUNT' has no folded form"):
-            fold(corpus_of_trees(brackets.read("[COUNT 1 2 ]")))
+        with pytest.raises(FairnessError, match="'f' has no folded form; certify whole lists instead"):
+            fold(corpus_of([("f", 1, ("1", 1))]))
+        with pytest.raises(FairnessError, match="tree 0, node 0: not a digit"):
+            fold(corpus_of([("MAX", 1, ("1", "one"))]))
         with pytest.raises(FairnessError, match="a list of 64 arguments"):
             fold(corpus_of_trees(brackets.read(f"[MED {'1 ' * 64}]")))
 

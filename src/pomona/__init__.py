@@ -18,24 +18,43 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "Certificate": "fairness",
     "Corpus": "corpus",
     "Example": "corpus",
     "Forest": "trees",
     "Operator": "algebra",
     "PomonaError": "errors",
     "Task": "sampling",
+    "TreFit": "reconstruction",
+    "certify": "fairness",
+    "best_accuracy": "shortcuts",
+    "check": "fairness",
+    "compare_fits": "reconstruction",
+    "copy_arguments": "orchard_text",
+    "copy_ceiling": "shortcuts",
     "define_operator": "algebra",
     "denote": "algebra",
     "describe": "describing",
     "draw": "drawing",
+    "effective_depth": "measures.effective_depth",
     "generate": "sampling",
+    "ladder": "shortcuts",
+    "latent_tre": "reconstruction",
+    "minimal": "fairness",
+    "mirror": "fairness",
     "parse_f1": "measures.parse_f1",
+    "partial_correlation": "reconstruction",
     "read": "formats",
+    "read_orchard": "orchard_text:read",
     "read_tree": "brackets:read",
     "steps": "algebra",
     "stream": "sampling",
     "svg": "drawing",
     "task": "sampling:TASKS.add",
+    "topographic_similarity": "measures.topographic",
+    "tre": "reconstruction",
+    "tre_layers": "reconstruction",
+    "tree_edit_distance": "measures.edit_distance",
     "verify": "verifying",
     "write": "formats",
     "write_tree": "brackets:write",
@@ -51,9 +70,17 @@ if TYPE_CHECKING:
     from pomona.describing import describe
     from pomona.drawing import draw, svg
     from pomona.errors import PomonaError
+    from pomona.fairness import Certificate, certify, check, minimal, mirror
     from pomona.formats import read, write
+    from pomona.measures.edit_distance import tree_edit_distance
+    from pomona.measures.effective_depth import effective_depth
     from pomona.measures.parse_f1 import parse_f1
+    from pomona.measures.topographic import topographic_similarity
+    from pomona.orchard_text import copy_arguments
+    from pomona.orchard_text import read as read_orchard
+    from pomona.reconstruction import TreFit, compare_fits, latent_tre, partial_correlation, tre, tre_layers
     from pomona.sampling import TASKS, Task, generate, stream
+    from pomona.shortcuts import best_accuracy, copy_ceiling, ladder
     from pomona.trees import Forest
     from pomona.verifying import verify
 

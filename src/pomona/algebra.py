@@ -324,3 +324,39 @@ def _dependency(symbol: Ints, arity: Ints, link: Ints, values: Ints, numbers: In
         stack[low] = node
         high = low + 1
     return result
+
+
+@compiled
+def close(number: int, value: Ints, rest: Ints, ranked: Ints, low: int, high: int) -> tuple[int, int]:
+    """Value and dependency depth of a list whose arguments' stand at low .. high-1; `ranked` is room to work in."""
+    for place in range(low, high):
+        ranked[place] = value[place]
+    answer = apply(number, ranked, low, high)
+    deepest = 0
+    if number == FIRST:
+        deepest = rest[low]
+    elif number == LAST:
+        deepest = rest[high - 1]
+    elif number == SM:
+        for place in range(low, high):
+            deepest = max(deepest, rest[place])
+    elif number == MED and (high - low) % 2 == 0:
+        first, second = ranked[(low + high - 1) // 2], ranked[(low + high) // 2]
+        one, two = 1 << 30, 1 << 30
+        for place in range(low, high):
+            if first == second and value[place] == first:
+                if rest[place] < one:
+                    one, two = rest[place], one
+                else:
+                    two = min(two, rest[place])
+            elif value[place] == first:
+                one = min(one, rest[place])
+            elif value[place] == second:
+                two = min(two, rest[place])
+        deepest = max(one, two)
+    elif number in (MIN, MAX, MED):
+        deepest = 1 << 30
+        for place in range(low, high):
+            if value[place] == answer:
+                deepest = min(deepest, rest[place])
+    return answer, deepest + 1

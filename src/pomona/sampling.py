@@ -70,21 +70,27 @@ class Task:
 
     def __post_init__(self) -> None:
         fields = {item.name for item in dataclasses.fields(self)} - {"shift", "pool", *self.splits}
+        every = self.every_split
         for split, setting, _ in self.shift:
-            if split not in self.splits:
-                raise SpecError(f"shift: no split is called {split!r}. {did_you_mean(split, self.splits)}")
+            if split not in every:
+                raise SpecError(f"shift: no split is called {split!r}. {did_you_mean(split, every)}")
             if setting not in fields:
                 raise SpecError(f"shift: {setting!r} is not a setting. {did_you_mean(setting, fields)}")
         for split in self.splits:
             if getattr(self, split) < 0:
                 raise SpecError(f"{split} = {getattr(self, split)}: a split has 0 or more rows")
-        if self.iid and self.law("iid") == self.law("test"):
+        if every.get("iid") and self.law("iid") == self.law("test"):
             raise SpecError("iid is for tasks whose test is drawn otherwise than train; here it would be a second test")
+
+    @property
+    def every_split(self) -> dict[str, int]:
+        """All splits and their rows, be they 0, held-out ones first; a task with a test set for each depth says so."""
+        return {split: getattr(self, split) for split in self.splits}
 
     @property
     def sizes(self) -> dict[str, int]:
         """The splits and their rows, held-out ones first."""
-        return {split: getattr(self, split) for split in self.splits if getattr(self, split)}
+        return {split: rows for split, rows in self.every_split.items() if rows}
 
     def shares(self, split: str) -> dict[str, int]:
         """The splits that are dealt from the same pool as this one, and how many rows of it each gets."""
@@ -130,6 +136,15 @@ class Task:
     def bins(self) -> int:
         """Into how many bins `scan` sorts the draws, each to be filled equally; 0 for no balancing."""
         return 0
+
+    def room(self, key: np.uint64, count: int) -> npt.NDArray[np.int64] | None:
+        """How many of `count` rows each bin takes, None for no balancing."""
+        bins = self.bins()
+        return np.array([count // bins + (one < count % bins) for one in range(bins)], np.int64) if bins else None
+
+    def ahead(self, missing: int) -> int:
+        """How many draws to look at when so many rows are missing; it changes the time taken and nothing else."""
+        return max(8192, 16 * missing)
 
     def _drawn(self, key: np.uint64, number: int) -> Forest | None:
         tree = self.example(np.random.Generator(np.random.Philox(key=[int(key), number])))
@@ -230,12 +245,12 @@ def chunks(
         raise SpecError(f"workers = {workers}, chunk = {chunk}: both are at least 1")
     own = task.sizes[split]
     wanted = own if size is None else size
-    if wanted > own and split != "train":
+    law = task.law(split)
+    if wanted > own and (split != "train" or law.bins()):  # a balanced pool is full when its bins are
         raise SplitError(
             f"{task.name} has {own:,} rows of {split}; {wanted:,} were asked for. "
             f"Set {split}={wanted} to draw more (the pool, and so every split, is then another)."
         )
-    law = task.law(split)
     origin = {
         "task": task.name,
         "version": task.version,
@@ -249,7 +264,7 @@ def chunks(
         shares = task.shares(split)
         numbers, _ = pool.first(sum(shares.values()), drawing)
         order = _dealt(stream_key("deal", *_purpose(law, seed)), len(numbers))
-        place = sum(rows for one, rows in shares.items() if task.splits.index(one) < task.splits.index(split))
+        place = sum(shares[one] for one in list(shares)[: list(shares).index(split)])
         mine = numbers[order[place : place + shares[split]]]
         goes_on = split == "train" and not law.bins() and (endless or wanted > len(mine))
         left = None if endless else wanted
@@ -288,21 +303,25 @@ def _purpose(law: Task, seed: int) -> tuple[Any, ...]:
 def _earlier_keys(
     task: Task, split: str, seed: int, crew: ThreadPoolExecutor, workers: int
 ) -> list[npt.NDArray[np.uint64]]:
-    """The keys of every split with another law that is made before this one."""
+    """The keys of every split with another law that is made before this one and could share an example with it."""
     law = task.law(split)
-    earlier: list[npt.NDArray[np.uint64]] = []
-    done: list[Task] = []
+    before: dict[Task, str] = {}
     for other in task.sizes:
         another = task.law(other)
         if another == law:
             break
-        if another in done or law.apart(another):
-            continue
-        done.append(another)
+        before.setdefault(another, other)
+    # What an earlier split holds rests in turn on those before it that it could share an example with.
+    needed = [law]
+    for another in reversed(before):
+        if not all(one.apart(another) for one in needed):
+            needed.append(another)
+    keys: dict[Task, npt.NDArray[np.uint64]] = {}
+    for another in reversed(needed[1:]):
         pool = _Pool(another, seed, crew, workers)
-        pool.exclude(list(earlier))
-        earlier.append(pool.first(sum(task.shares(other).values()))[1])
-    return earlier
+        pool.exclude([keys[one] for one in keys if not another.apart(one)])
+        keys[another] = pool.first(sum(task.shares(before[another]).values()))[1]
+    return [keys[one] for one in keys if not law.apart(one)]
 
 
 def _built(
@@ -333,16 +352,13 @@ class _Pool:
         self, count: int, drawing: Progress | None = None
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
         """Numbers and keys of the first `count` distinct draws; with bins, of the first that fill each bin equally."""
-        bins = self.law.bins()
-        if bins:
-            self._room = np.full(bins, count // bins, np.int64)
-            self._room[: count % bins] += 1
+        self._room = self.law.room(self.key, count)
         self._make_room(count + BLOCK)
         found = [(np.zeros(0, np.int64), np.zeros(0, np.uint64))]
         while self._kept < count:
             # Small pools are scanned in small blocks: a look at two examples should not cost 100,000 draws.
             before = self._kept
-            found += self._wave(int(min(BLOCK, max(8192, 16 * (count - self._kept)))))
+            found += self._wave(int(min(BLOCK, self.law.ahead(count - self._kept))))
             if drawing:
                 drawing(min(count, self._kept) - before)
         numbers, keys = (np.concatenate(column) for column in zip(*found, strict=True))

@@ -36,7 +36,7 @@ def corpus_from(
     except SpecError as error:
         if Path(source).is_dir():
             raise FormatError("this is a folder; name one of the files in it", path=source) from None
-        if source.endswith((".parquet", ".jsonl", ".tsv")):
+        if source.endswith((".parquet", ".jsonl", ".tsv", ".input", ".label")):
             raise FormatError("there is no such file", path=source) from None
         raise SpecError(f"there is no file {source!r}, and {error}") from None
     return generate(source, split=split, seed=seed, size=size, **(settings or {}))

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from pomona import algebra, brackets, formats
+from pomona import algebra, formats, orchard_text
 from pomona.corpus import Corpus, codes
 from pomona.errors import FormatError, PomonaError, TreeError
 from pomona.sampling import TASKS
@@ -51,10 +51,10 @@ def files_in(paths: Iterable[str | Path]) -> list[Path]:
     found: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
-            known = (".parquet", ".jsonl", ".tsv")
+            known = (".parquet", ".jsonl", ".tsv", ".input")
             inside = sorted(one for one in path.iterdir() if one.is_file() and one.suffix in known)
             if not inside:
-                raise FormatError("the folder holds no .parquet, .jsonl or .tsv file", path=path)
+                raise FormatError("the folder holds no .parquet, .jsonl, .tsv or .input file", path=path)
             found += inside
         elif not path.exists():
             raise FormatError("there is no such file or folder", path=path)
@@ -63,8 +63,17 @@ def files_in(paths: Iterable[str | Path]) -> list[Path]:
     return found
 
 
-def verify(*paths: str | Path, progress: Callable[[int], None] | None = None) -> Verification:
+def verify(
+    *paths: str | Path,
+    prover: str | None = None,
+    sample: int | None = 1000,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> Verification:
     """Verify files or folders of files; several files are also checked against each other for leakage.
+
+    With a `prover` (z3, eprover, prover9, table) the labels of a `sample` of sentence pairs of each file, None for all
+    of them, are asked of it as well.
 
     Files that hold the same rows in another format (same stem, as train.parquet and train.tsv) must hold the same
     content; they do not count as leaking into each other.
@@ -81,6 +90,8 @@ def verify(*paths: str | Path, progress: Callable[[int], None] | None = None) ->
         else:
             problems += list(_wrong_answers(path, corpus, rules))
             problems += list(_wrong_tokens(path, corpus))
+            if prover is not None:
+                problems += list(_contradicted(path, corpus, prover, sample, seed, rules))
             problems += list(_repeated(path, corpus))
             read.append((path, name, corpus))
         if progress:
@@ -119,7 +130,7 @@ def worked_out(corpus: Corpus) -> tuple[npt.NDArray[np.int16] | None, str]:
     place = {outcome: position for position, outcome in enumerate(corpus.outcomes)}
     made, where = np.unique(raw, return_inverse=True)
     table = np.array([place.get(value, -2) for value in made.tolist()], np.int16)
-    return table[where], "the operators of ListOps"
+    return table[where], "the operators of ListOps and ORCHARD"
 
 
 def _asked(corpus: Corpus) -> npt.NDArray[np.int16] | None:
@@ -141,7 +152,15 @@ def _wrong_answers(path: Path, corpus: Corpus, rules: set[str]) -> Iterable[Prob
     if roots is None:
         roots = expected[corpus.forest.root].reshape(len(corpus), corpus.width)
     wrong = np.zeros(len(corpus), np.bool_)
-    if corpus.targets.shape == roots.shape:
+    if corpus.targets.shape[1] == 1 < roots.shape[1] and _paired(corpus):
+        joined = [*(str(outcome) for outcome in corpus.outcomes), "?"]
+        for row in range(len(corpus)):
+            given, right = joined[corpus.targets[row, 0]], ",".join(joined[value] for value in roots[row])
+            if given != right:
+                wrong[row] = True
+                message = f"the file says {given}, the rules give {right}"
+                yield Problem(str(path), line_of(corpus, row), "wrong answer", message)
+    elif corpus.targets.shape == roots.shape:
         wrong = (roots != corpus.targets).any(axis=1)
         for row in np.flatnonzero(wrong).tolist():
             given = ", ".join(_shown(corpus, value, "nothing") for value in corpus.targets[row])
@@ -161,30 +180,49 @@ def _wrong_answers(path: Path, corpus: Corpus, rules: set[str]) -> Iterable[Prob
         yield Problem(str(path), line_of(corpus, row), "wrong node value", message + f"{given}, the rules give {right}")
 
 
+def _paired(corpus: Corpus) -> bool:
+    """Whether a target is one outcome for all the trees, as "6,2"."""
+    used = [corpus.outcomes[value] for value in np.unique(corpus.targets).tolist() if value >= 0]
+    return bool(used) and all(isinstance(one, str) and one.count(",") == corpus.width - 1 for one in used)
+
+
 def _shown(corpus: Corpus, value: int, otherwise: str) -> str:
     return str(corpus.outcomes[value]) if value >= 0 else otherwise
+
+
+def _contradicted(
+    path: Path, corpus: Corpus, prover: str, sample: int | None, seed: int, rules: set[str]
+) -> Iterable[Problem]:
+    """Labels that a prover contradicts; what it could not decide is said with the rules, since it is no fault."""
+    from pomona.logic.verification import verify_labels
+
+    report = verify_labels(corpus, prover, sample, seed)
+    undecided = f", {len(report.unknown):,} undecided" if report.unknown else ""
+    rules.add(f"{report.prover} on {report.asked:,} pairs of {path.name}{undecided}")
+    for one in report.disagreements:
+        yield Problem(str(path), line_of(corpus, one.row), "wrong label", str(one))
 
 
 def _wrong_tokens(path: Path, corpus: Corpus) -> Iterable[Problem]:
     """Where tokens are brackets at all, they must be those of the tree: a lost bracket changes the question."""
     bracketed = any(word.startswith("[") or word == "]" for word in corpus.vocabulary)
-    if corpus.width != 1 or not bracketed or corpus.forest.links.any():
+    several = corpus.width > 1 and "X" not in corpus.vocabulary  # trees that are not written one after the other
+    if not bracketed or several or np.any(corpus.forest.links[~corpus.forest.leaf]):
         return
-    node, kind, start = brackets.walk(corpus.forest)
-    names = corpus.forest.names
-    spelled = (names, tuple(f"[{name}" for name in names), ("]",) * len(names))  # by LEAF, OPEN, CLOSE
-    expected = np.stack([codes(words) for words in spelled])[kind, corpus.forest.symbol[node]]
     given = codes(corpus.vocabulary)[corpus.tokens]
-    wrong = corpus.lengths != np.diff(start)
-    same = np.flatnonzero(~wrong)
-    _, mine = gather(corpus.token_start, same)
-    _, theirs = gather(start, same)
-    differs = given[mine] != expected[theirs]
-    wrong[np.repeat(same, corpus.lengths[same])[differs]] = True
+    wrong = np.ones(len(corpus), np.bool_)
+    for digits in (False, True) if corpus.forest.link is not None else (False,):  # COPY's argument: a word, or digits
+        tokens, start, vocabulary = orchard_text.spell(corpus.forest, corpus.width, digits=digits)
+        expected = codes(vocabulary)[tokens]
+        fits = corpus.lengths == np.diff(start)
+        same = np.flatnonzero(fits)
+        _, mine = gather(corpus.token_start, same)
+        _, theirs = gather(start, same)
+        differs = given[mine] != expected[theirs]
+        fits[np.repeat(same, corpus.lengths[same])[differs]] = False
+        wrong &= ~fits
     for row in np.flatnonzero(wrong).tolist():
-        steps = slice(start[row], start[row + 1])
-        symbols = corpus.forest.symbol[node[steps]].tolist()
-        tree = " ".join(spelled[action][symbol] for action, symbol in zip(kind[steps], symbols, strict=True))
+        tree = orchard_text.texts(corpus[row].trees, corpus.width)[0]
         message = f"the tokens are not those of the tree {tree[:80]}"
         yield Problem(str(path), line_of(corpus, row), "wrong tokens", message)
 

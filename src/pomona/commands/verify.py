@@ -13,20 +13,25 @@ from pomona import terminal
 def verify(
     paths: Annotated[list[Path], typer.Argument(help="Files, or folders of files (train, dev, test).")],
     most: Annotated[int, typer.Option(help="Problems to print; 0 for all.", min=0)] = 50,
+    prover: Annotated[
+        str | None, typer.Option(help="Ask z3, eprover or prover9 for the labels of sentence pairs as well.")
+    ] = None,
+    sample: Annotated[int, typer.Option(help="Pairs of each file to ask the prover about; 0 for all.", min=0)] = 1000,
+    seed: Annotated[int, typer.Option(help="Which sample.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """Re-read and re-evaluate every row; find wrong answers, lost brackets, duplicates and leaks between splits.
 
     Prints file:line for each problem. Exit status 0 when all holds, 1 when something does not.
 
-    Example: [bold]pomona verify data/[/bold]
+    Example: [bold]pomona verify data/[/bold], [bold]pomona verify nli/test.parquet --prover z3[/bold]
     """
     from pomona.verifying import files_in
     from pomona.verifying import verify as verified
 
     files = files_in(paths)
     with terminal.progress("verifying", len(files), quiet=as_json) as advance:
-        result = verified(*files, progress=advance)
+        result = verified(*files, prover=prover, sample=sample or None, seed=seed, progress=advance)
     if as_json:
         terminal.emit_json(
             {

@@ -151,9 +151,6 @@ def certify(train: Corpus, test: Corpus | None = None, *, by: By = "type", given
 
     Linear in the number of nodes. `by="node"` keeps a table for each position of one fixed tree instead of each node
     type; functions named in `given` (patterns such as 'REL_*' as well) are taken as known.
-
-    >>> certify(train, test).fair
-    True
     """
     facts = FactTable(by, given)
     trained = facts.add(train, facts=False)

@@ -1,7 +1,6 @@
 """The checker: every claim of a certificate, established again in plain Python from the rows themselves.
 
-    >>> check(certify(train, test), train, test)
-    True
+    check(certify(train, test), train, test)         True, or the certificate is not about these data
 
 It shares no code with `certify`: no hashing, no compiled loops, no arrays but the corpus. A certificate that was
 tampered with, belongs to other data or claims too much or too little does not pass.

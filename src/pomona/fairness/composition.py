@@ -112,8 +112,7 @@ class Answers:
 def learn(train: Corpus, *, by: By = "type", given: Sequence[str] = (), conflicts: str = "raise") -> CompositionTree:
     """Algorithm 2. Data that contradict themselves are an error, or with `conflicts="record"` leave those entries open.
 
-    >>> learn(train).table("C1")
-    {('¬', 'F'): 'T', ('ε', 'F'): 'F', ('¬', 'T'): 'F', ('ε', 'T'): 'T'}
+    learn(train).table("C1")      {('¬', 'F'): 'T', ('ε', 'F'): 'F', ('¬', 'T'): 'F', ('ε', 'T'): 'T'}
     """
     if conflicts not in ("raise", "record"):
         raise SpecError(f"conflicts={conflicts!r}: 'raise' an error or 'record' them")
@@ -137,11 +136,9 @@ def conflicts_of(facts: FactTable, train: Shown, split: str, shown: Shown) -> tu
     made = []
     for fact, (function, inputs, output) in zip(clashing, facts.rows(clashing), strict=True):
         node = int(shown.clash[fact])
-        forest = shown.corpus.forest
         earlier = train if fact < len(train.first) and train.first[fact] >= 0 else shown
         before = Place("train" if earlier is train else split, *earlier.place(int(earlier.first[fact])))
         other = shown.corpus.outcomes[shown.corpus.values[node]]
-        assert forest.arity[node]
         made.append(Conflict(function, inputs, (output, other), (before, Place(split, *shown.place(node)))))
     return tuple(made)
 

@@ -4,10 +4,11 @@
     jsonl     everything, one object a line, trees as nested objects (schema in `pomona.formats.jsonl`)
     tsv       the original ListOps file: answer, tab, binary tree in round brackets
     lra       Long Range Arena's ListOps file: a header line, source first
+    orchard   the original ORCHARD files: train.input, one example a line, and train.label beside it
     snli      sentence pairs as SNLI writes them (fair NLI)
 
 Each format is one module here with SUFFIX, `recognises`, `read` and a `Writer` that takes chunks; the folder is
-discovered.
+discovered. A writer of more than one file also has `abandon`, called instead of `close` when the writing failed.
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ class _Counting:
 
     def close(self) -> None:
         self._writer.close()
+
+    def abandon(self) -> None:
+        getattr(self._writer, "abandon", self._writer.close)()
 
 
 class Format(Protocol):
@@ -109,7 +113,7 @@ def writing(path: str | Path, format: str | None = None) -> Iterator[Writer]:  #
                 raise FormatError("there are no rows to write, and a file without any cannot be read", path=path)
         except BaseException:
             with suppress(Exception):  # a second failure must not hide the first
-                writer.close()
+                writer.abandon()
             raise
         writer.close()
 

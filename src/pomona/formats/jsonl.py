@@ -31,7 +31,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pomona import brackets, deep_json
+from pomona import brackets, deep_json, orchard_text
 from pomona.compiled import Ints, compiled
 from pomona.corpus import FIELDS, Corpus, Outcome, narrowest
 from pomona.errors import FormatError, TreeError
@@ -318,7 +318,9 @@ class _Rows:
         for row, given in enumerate(self.tokens):
             if given is None:
                 try:
-                    texts = brackets.write(forest[row * self.width : (row + 1) * self.width])
+                    trees = forest[row * self.width : (row + 1) * self.width]
+                    # A COPY is written with the position that it quotes.
+                    texts = orchard_text.texts(trees, self.width) if trees.links.any() else brackets.write(trees)
                 except TreeError as error:
                     message = f'there are no "tokens", and {error}'
                     raise FormatError(message, path=self.path, line=self.lines[row]) from None

@@ -4,7 +4,7 @@
 
 For pairs of the fair NLI fragment: nine tokens a sentence. Reading rebuilds the aligned tree, works out the values of
 its nodes from the words and keeps the label that the file gives, so that a round trip changes nothing and a file from
-elsewhere can be verified and certified. Fields that we do not know are an error, never dropped.
+elsewhere can be verified by the rules of `fair_nli`, and certified. An unknown field is an error, never dropped.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def read(path: Path) -> Corpus:
         pair, found, message = str(error).removeprefix("pair ").partition(": ")
         line = int(pair) + 1 if found and pair.isdigit() else None
         raise FormatError(message if line else str(error), path=path, line=line) from None
-    corpus = replace(corpus, origin={"path": str(path)}, lines=np.arange(1, len(given) + 1))
+    corpus = replace(corpus, origin={"path": str(path), "task": "fair_nli"}, lines=np.arange(1, len(given) + 1))
     if not ids or all(name == f"{key:016x}" for name, key in zip(ids, corpus.keys.tolist(), strict=True)):
         return corpus
     return replace(corpus, ids=tuple(ids))

@@ -20,21 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pomona.algebra import (
-    FIRST,
-    INTERPRETED,
-    LAST,
-    MAX,
-    MED,
-    MIN,
-    OPERATORS,
-    SM,
-    apply,
-    counted,
-    denote,
-    operators_named,
-    settle,
-)
+from pomona.algebra import INTERPRETED, OPERATORS, close, counted, denote, operators_named, settle
 from pomona.compiled import Bytes, Ints, compiled
 from pomona.corpus import KEY_SEED, Corpus, absorb, codes
 from pomona.errors import SpecError
@@ -256,7 +242,7 @@ def _scan(
                 content = absorb(content, closing)
                 if valued:
                     low = high - arity[level]
-                    value[low], rest[low] = _close(operators[operator[level]], value, rest, ranked, low, high)
+                    value[low], rest[low] = close(operators[operator[level]], value, rest, ranked, low, high)
                     high = low + 1
             if level == 0 or length > windows[1]:
                 break
@@ -271,42 +257,6 @@ def _scan(
                 rests[kept] = rest[0]
             kept += 1
     return numbers[:kept].copy(), keys[:kept].copy(), rests[:kept].copy() if valued else rests
-
-
-@compiled
-def _close(number: int, value: Ints, rest: Ints, ranked: Ints, low: int, high: int) -> tuple[int, int]:
-    """Value and dependency depth of a list whose arguments' stand at low .. high-1 (see `algebra.dependency`)."""
-    for place in range(low, high):
-        ranked[place] = value[place]
-    answer = apply(number, ranked, low, high)
-    deepest = 0
-    if number == FIRST:
-        deepest = rest[low]
-    elif number == LAST:
-        deepest = rest[high - 1]
-    elif number == SM:
-        for place in range(low, high):
-            deepest = max(deepest, rest[place])
-    elif number == MED and (high - low) % 2 == 0:
-        first, second = ranked[(low + high - 1) // 2], ranked[(low + high) // 2]
-        one, two = 1 << 30, 1 << 30
-        for place in range(low, high):
-            if first == second and value[place] == first:
-                if rest[place] < one:
-                    one, two = rest[place], one
-                else:
-                    two = min(two, rest[place])
-            elif value[place] == first:
-                one = min(one, rest[place])
-            elif value[place] == second:
-                two = min(two, rest[place])
-        deepest = max(one, two)
-    elif number in (MIN, MAX, MED):
-        deepest = 1 << 30
-        for place in range(low, high):
-            if value[place] == answer:
-                deepest = min(deepest, rest[place])
-    return answer, deepest + 1
 
 
 @compiled

@@ -1,0 +1,86 @@
+"""ORCHARD data and shortcut ladders, on one core: growing against drawing until it fits, and a ladder's CPU seconds.
+
+The yardstick is the generator by rejection in `oracles_orchard`: draw, keep what finds room in its bin, evaluate both
+trees and write them as text.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # the slow twins live beside the tests
+import oracles_orchard as slow
+from pomona.measures.effective_depth import effective_depth
+from pomona.sampling import generate
+from pomona.shortcuts import asked, ladder
+
+MM = ["MIN", "MAX"]
+PRESET = "orchard/medium/min-max"
+
+
+def seconds(work: Callable[[], object], repeats: int) -> float:
+    """The least CPU time of several goes; the first, which may compile, does not count."""
+    work()
+    best = float("inf")
+    for _ in range(repeats):
+        begin = time.process_time()
+        work()
+        best = min(best, time.process_time() - begin)
+    return best
+
+
+def once(work: Callable[[], object]) -> float:
+    begin = time.process_time()
+    work()
+    return time.process_time() - begin
+
+
+def finished(pairs: list[tuple[slow.Tree, slow.Tree]]) -> list[tuple[str, list[int]]]:
+    return [(f"{slow.text_of(one)} X {slow.text_of(two)}", slow.answers([one, two])) for one, two in pairs]
+
+
+def line(what: str, ours: float, theirs: float, goal: float) -> None:
+    """Microseconds an example, and how many times less than the twin's."""
+    verdict = "met" if theirs / ours >= goal else "NOT met"
+    ratio = f"{theirs / ours:6.0f} x  (goal {goal:g} x: {verdict})"
+    print(f"{what:58s} {1e6 * ours:8.2f} us  twin {1e6 * theirs:9.1f} us  {ratio}")
+
+
+def main() -> None:
+    rng = random.Random(0)
+    rows = 2_000
+    twin = once(lambda: finished(slow.draw_mixed(rng, MM, rows, 3, 6, 0.5))) / rows
+    alone = {"train": 50_000, "dev": 0, "test": 0, "iid": 0}
+    line("train mix, depths 3-6", seconds(lambda: generate(PRESET, seed=1, **alone), 3) / 50_000, twin, 100)
+    whole = {"train": 50_000, "dev": 5_000, "test": 5_000, "iid": 5_000}
+    line(
+        "the same, kept apart from dev, test and iid sets",
+        seconds(lambda: generate(PRESET, seed=1, **whole), 3) / 50_000,
+        twin,
+        100,
+    )
+    rows = 400
+    twin = once(lambda: finished([slow.draw_bin(rng, MM, 12, 12, 0.5) for _ in range(rows)])) / rows
+    line("depth-12 bin", seconds(lambda: generate(PRESET, split="test-12", seed=1, **whole), 3) / 5_000, twin, 50)
+
+    for name, corpus, train in (
+        (
+            "orchard/hard/min-max, depth 12",
+            generate("orchard/hard/min-max/readme", split="test-12", test=10_000),
+            generate("orchard/hard/min-max/readme"),
+        ),
+        ("listops/d20s", generate("listops/d20s", split="test"), generate("listops/d20s")),
+    ):
+        spent = seconds(lambda corpus=corpus, train=train: ladder(corpus, train), 1)
+        verdict = "met" if spent < 10 else "NOT met"
+        print(f"{'full ladder, 10,000 examples of ' + name:58s} {spent:8.2f} s CPU (goal 10 s: {verdict})")
+        spent = seconds(lambda corpus=corpus, train=train: effective_depth(corpus, asked(corpus), train=train), 1)
+        print(f"{'effective depth, 10,000 predictions of ' + name:58s} {spent:8.2f} s CPU")
+
+
+if __name__ == "__main__":
+    main()

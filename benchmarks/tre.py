@@ -1,0 +1,206 @@
+"""Speed and memory of TRE, against the published procedure (rewritten by us) and against the targets of issue 5.
+
+    OMP_NUM_THREADS=1 python benchmarks/tre.py            # every figure, each in its own process
+    OMP_NUM_THREADS=1 python benchmarks/tre.py small      # one of them; `small full` runs the twin to its end
+
+CPU seconds of one process with one thread; compiled code is warmed up on a tiny problem first, and data are made before
+the clock starts. Derivations are read from nested tuples inside the clock wherever they are part of the call.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+sys.path[:0] = [str(Path(__file__).parents[1] / "src"), str(Path(__file__).parents[1] / "tests")]
+
+import numpy as np  # noqa: E402
+
+from oracles_tre import andreas_item_by_item, noisy_sums, perfect_language, read_language  # noqa: E402
+from pomona.measures.topographic import topographic_similarity  # noqa: E402
+from pomona.reconstruction import Derivations, tre, tre_layers  # noqa: E402
+from pomona.reconstruction.legacy import andreas2019  # noqa: E402
+
+warnings.simplefilter("ignore")
+
+
+def cpu(call: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
+    """The median CPU time of some calls, and what the last returned."""
+    times, result = [], None
+    for _ in range(repeats):
+        begun = time.process_time()
+        result = call()
+        times.append(time.process_time() - begun)
+    return float(np.median(times)), result
+
+
+def say(figure: str, measured: str, target: str, met: bool) -> None:
+    print(f"{'ok ' if met else 'NOT'}  {figure:<58} {measured:<42} target {target}", flush=True)
+
+
+def warm() -> None:
+    trees, rows = noisy_sums(40, 6, 4, seed=99)
+    for distance in ("cosine", "sql2", "l2", "l1"):
+        tre(rows, trees, distance=distance)
+        tre(rows.astype(np.float32), trees, distance=distance)
+
+
+def small(*options: str) -> None:
+    """550 x 64, one or two primitives of 26, tanh of noisy sums: additive cosine."""
+    trees, rows = noisy_sums(550, 26, 64, seed=0)
+    seconds, fit = cpu(lambda: tre(rows, trees), repeats=9)
+    steps = 400 if "full" in options else 10
+    start = np.random.default_rng(0).normal(size=(26, 64))
+    names = list(Derivations.of(trees).names)
+    andreas_item_by_item(rows[:5], trees[:5], start, names, steps=1)
+    some, _ = cpu(lambda: andreas_item_by_item(rows, trees, start, names, steps=steps))
+    twin = some * 400 / steps
+    random, frozen = (andreas2019(rows, trees, zero_init=zero).score for zero in (False, True))
+    kind = "run in full" if steps == 400 else f"{steps} steps run, scaled to 400"
+    say("550 x 64 cosine", f"{seconds:.4f} s", "0.05 s", seconds <= 0.05)
+    say(f"  item-by-item twin ({kind})", f"{twin:.1f} s, ratio {twin / seconds:.0f}", "1000", twin / seconds >= 1000)
+    say("  objective", f"{fit.score:.6f} (twin {random:.6f}, frozen {frozen:.6f})", "never above", fit.score <= random)
+    slope = fit.certificate.gradient_norm or 0.0
+    say("  gradient (relative)", f"{slope:.1e}", "1e-8", slope < 1e-8)
+    design = Derivations.of(trees).counts
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    vectors = fit.vectors / np.sqrt((design.times(fit.vectors) ** 2).sum(axis=1).mean())
+    guess = design.times(vectors)
+    size = np.linalg.norm(guess, axis=1, keepdims=True)
+    cosine = (guess / size * unit).sum(axis=1, keepdims=True)
+    plain = np.abs(design.transposed_times((cosine * guess / size - unit) / size)).max() / len(rows)
+    say("  gradient (plain, mean |prediction| 1)", f"{plain:.1e}", "1e-8", plain < 1e-8)
+
+
+def synthetic(items: int, width: int, primitives: int = 1000) -> tuple[Any, np.ndarray]:
+    """Flat compositions of 4 to 16 primitives as a Forest's arrays, and their noisy sums in single precision."""
+    from types import SimpleNamespace
+
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(4, 17, items)
+    leaf = rng.integers(0, primitives, sizes.sum())
+    start = np.concatenate([[0], np.cumsum(sizes + 1)])
+    symbol = np.full(start[-1], primitives)
+    parent = np.full(start[-1], -1)
+    place = np.arange(sizes.sum()) + np.repeat(np.arange(items), sizes)
+    symbol[place], parent[place] = leaf, np.repeat(sizes, sizes)
+    forest = SimpleNamespace(symbol=symbol, parent=parent, start=start, names=[*range(primitives), "S"])
+    made = Derivations.of(forest)
+    lexicon = rng.normal(size=(primitives, width))
+    rows = np.empty((items, width), np.float32)
+    for low in range(0, items, 20_000):
+        part = made.take(np.arange(low, min(low + 20_000, items))).counts.times(lexicon)
+        rows[low : low + len(part)] = np.tanh(part / 3 + 0.5 * rng.normal(size=part.shape))
+    return forest, rows
+
+
+def peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+def large(*options: str) -> None:
+    """100,000 x 256 with 1,000 primitives."""
+    forest, rows = synthetic(100_000, 256)
+    for distance, target in (("sql2", 2.0), ("cosine", 5.0), ("l2", float("inf"))):
+        seconds, fit = cpu(lambda distance=distance: tre(rows, forest, distance=distance))
+        detail = f"{seconds:.2f} s, score {fit.score:.6f}, {fit.certificate.status}"
+        say(f"100,000 x 256, 1,000 primitives, {distance}", detail, f"{target} s", seconds <= target)
+        say("  gradient, peak memory", f"{fit.certificate.gradient_norm:.1e}, {peak():.2f} GB", "4 GB", peak() < 4)
+
+
+def million(*options: str) -> None:
+    """1,000,000 x 256 in single precision."""
+    forest, rows = synthetic(1_000_000, 256)
+    for distance in ("sql2", "cosine"):
+        seconds, fit = cpu(lambda distance=distance: tre(rows, forest, distance=distance))
+        say(f"1,000,000 x 256, {distance}", f"{seconds:.1f} s, score {fit.score:.6f}", "60 s", seconds <= 60)
+        say("  peak memory, data included", f"{peak():.2f} GB", "4 GB", peak() < 4)
+
+
+def languages(*options: str) -> None:
+    """The reference game's messages, A/B on positions with l1; and the perfect language."""
+    trees, messages = perfect_language()
+    tre(messages[:8], trees[:8], compose="position", distance="l1", restarts=1)
+    for number, most, bound in ((17, 2.51, 2.5), (63, 3.40, 3.375)):
+        trees, messages = read_language(number)
+        call = partial(tre, messages, trees, compose="position", distance="l1")
+        seconds, fit = cpu(call)
+        old = andreas2019(messages, trees, "l1", "position", steps=1000).score
+        detail = f"{fit.score:.5f} in {seconds:.1f} s (published way {old:.3f})"
+        say(f"language {number}", detail, f"{most}, 10 s", fit.score <= most and seconds <= 10)
+        found = fit.certificate.lower_bound
+        say("  lower bound", f"{found:.6f}, gap {fit.certificate.gap:.1e}", f"{bound}", abs(found - bound) < 1e-6)
+    trees, messages = perfect_language()
+    seconds, fit = cpu(lambda: tre(messages, trees, compose="position", distance="l1"))
+    old = andreas2019(messages, trees, "l1", "position", steps=1000).score
+    say("perfect language", f"{fit.score:.1e} in {seconds:.1f} s (published way {old:.3f})", "1e-6", fit.score < 1e-6)
+
+
+def shuffles(*options: str) -> None:
+    trees, rows = noisy_sums(550, 26, 64, seed=0)
+    for distance in ("sql2", "cosine", "l2"):
+        fit = tre(rows, trees, distance=distance)
+        fit.shuffle_test(3)
+        seconds, test = cpu(lambda fit=fit: fit.shuffle_test(1000))
+        say(f"1,000 shuffles, 550 x 64, {distance}", f"{seconds:.2f} s, p {test.p_value:.4f}", "5 s", seconds <= 5)
+
+
+def layers(*options: str) -> None:
+    """Twelve layers against one, from the user's nested tuples on."""
+    trees, rows = noisy_sums(550, 26, 64, seed=0)
+    names = [f"layer {k}" for k in range(12)]
+    for distance in ("sql2", "cosine"):
+        one, _ = cpu(lambda distance=distance: tre_layers({"only": rows}, trees, distance=distance), 9)
+        many, _ = cpu(lambda distance=distance: tre_layers(dict.fromkeys(names, rows), trees, distance=distance), 9)
+        met = many <= 3 * one
+        say(f"12 layers, 550 x 64, {distance}", f"{many:.3f} s, {many / one:.1f} times one", "3 times", met)
+    forest, rows = synthetic(100_000, 256)
+    made = Derivations.of(forest)
+    nested = [made.tree(row) for row in range(len(made))]
+    for kind, given in (("nested tuples", nested), ("a Forest", forest)):
+        one, _ = cpu(lambda given=given: tre_layers({"only": rows}, given, distance="sql2"))
+        many, _ = cpu(lambda given=given: tre_layers(dict.fromkeys(names, rows), given, distance="sql2"))
+        met = many <= 3 * one
+        say(f"12 layers, 100,000 x 256, sql2, {kind}", f"{many:.2f} s, {many / one:.1f} times one", "3 times", met)
+
+
+def topsim(*options: str) -> None:
+    rng = np.random.default_rng(0)
+    meanings, messages, vectors = (
+        rng.integers(0, 5, (5000, 4)),
+        rng.integers(0, 16, (5000, 6)),
+        rng.normal(size=(5000, 64)),
+    )
+    for name, first, second, kinds in (
+        ("attributes and messages", meanings, messages, ("hamming", "edit")),
+        ("attributes and vectors", meanings, vectors, ("hamming", "cosine")),
+        ("vectors and vectors", vectors, vectors + 1, ("cosine", "euclidean")),
+    ):
+        topographic_similarity(first[:10], second[:10], *kinds)
+        seconds, found = cpu(
+            lambda first=first, second=second, kinds=kinds: topographic_similarity(first, second, *kinds)
+        )
+        say(f"topsim, 5,000 items, {name}", f"{seconds:.1f} s, {found.pairs} pairs", "10 s", seconds <= 10)
+
+
+FIGURES = (small, large, million, languages, shuffles, layers, topsim)
+
+if __name__ == "__main__":
+    chosen = [figure for figure in FIGURES if figure.__name__ in sys.argv[1:]]
+    if chosen:
+        warm()
+        for figure in chosen:
+            figure(*sys.argv[1:])
+    else:
+        for figure in FIGURES:
+            subprocess.run([sys.executable, __file__, figure.__name__, *sys.argv[1:]], check=True)

@@ -1,0 +1,184 @@
+"""`pomona ladder`: what cheap information scores on a corpus, and where a model's predictions stand on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pomona import terminal
+
+if TYPE_CHECKING:
+    from pomona.corpus import Corpus
+    from pomona.measures.effective_depth import EffectiveDepth
+    from pomona.shortcuts import Ladder
+
+
+def ladder(
+    source: Annotated[str, typer.Argument(help="A file, or a task's name, as orchard/hard/min-max.")],
+    split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
+    seed: Annotated[int, typer.Option(help="Which draw of a task.")] = 0,
+    size: Annotated[int, typer.Option(help="At most so many examples.", min=2)] = 10_000,
+    train: Annotated[
+        str, typer.Option(help="A file or task to learn from; else the task's train split, or half of the file.")
+    ] = "",
+    levels: Annotated[int, typer.Option(help="Truncated evaluators open up to so many levels.", min=0, max=40)] = 8,
+    predictions: Annotated[
+        Path | None, typer.Option(help="A model's answers, one example a line: its rung, and its effective depth.")
+    ] = None,
+    train_depth: Annotated[
+        int | None, typer.Option(help="With --predictions: the deepest trees that the model was trained on.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting of the task, as copies=digits; may repeat.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Also draw the ladder to this PNG, SVG or PDF file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """What can be scored from nothing, from counts, from the top k levels: the ladder to read a model's score on.
+
+    Example: [bold]pomona ladder orchard/hard/min-max --split test-12[/bold]
+    """
+    from pomona.registry import parse_settings
+    from pomona.shortcuts import ladder as make
+    from pomona.sources import corpus_from
+
+    chosen = parse_settings(settings or [])
+    corpus = corpus_from(source, split=split, seed=seed, size=None, settings=chosen)[:size]
+    learn = _training(source, train, corpus, seed, chosen)
+    made = make(corpus, learn, levels=levels)
+    depths: list[EffectiveDepth] = []
+    if predictions is not None:
+        made, depths = _with_model(made, corpus, learn, predictions, train_depth)
+    if plot is not None:
+        _draw(made, plot)
+    if as_json:
+        terminal.emit_json({**made.as_dict(), "effective_depth": [one.as_dict() for one in depths]})
+        return
+    questions = made.rungs[0].right.shape[1]
+    columns = [f"tree {number + 1}" for number in range(questions)] if questions > 1 else []
+    rows = [
+        (
+            rung.name,
+            _bar(rung.accuracy if questions == 1 or rung.accuracy == rung.accuracy else rung.per_question[-1]),
+            rung.sees,
+            *([_percent(one) for one in rung.per_question] if questions > 1 else []),
+            _percent(rung.accuracy),
+            _percent(rung.error),
+        )
+        for rung in made.rungs
+    ]
+    title = f"{made.corpus}, learnt from {made.learnt_from}"
+    headings = ["what is seen", "", "", *columns, "all" if questions > 1 else "accuracy", "±"]
+    terminal.out.print(terminal.table(terminal.plain(title), headings, rows, left=3))
+    for number, one in enumerate(depths):
+        name = f"tree {number + 1}: " if len(depths) > 1 else ""
+        terminal.out.print(f"\n{name}{terminal.plain(one)}")
+    if plot is not None:
+        terminal.out.print(f"\nWrote {terminal.plain(plot)}")
+
+
+def _training(source: str, train: str, corpus: Corpus, seed: int, settings: dict[str, Any]) -> Corpus | None:
+    """What predictors learn from: what was named, else the train split of the task that made the corpus."""
+    from pomona.errors import PomonaError
+    from pomona.sampling import TASKS, generate
+    from pomona.sources import corpus_from
+
+    most = 50_000
+    if train:
+        return corpus_from(train, split="train", seed=seed)
+    if not Path(source).is_file():
+        task = TASKS.build(source, settings)
+    elif "settings" in corpus.origin:  # a file of ours says which task it came from
+        try:
+            task = TASKS.build(str(corpus.origin["task"]), corpus.origin["settings"])
+            seed = int(corpus.origin.get("seed", 0))
+        except PomonaError:
+            return None
+    else:
+        return None
+    rows = task.sizes.get("train", 0)
+    return generate(task, split="train", seed=seed, size=min(rows, most)) if rows else None
+
+
+def _with_model(
+    made: Ladder, corpus: Corpus, learn: Corpus | None, path: Path, train_depth: int | None
+) -> tuple[Ladder, list[EffectiveDepth]]:
+    import dataclasses
+
+    from pomona.errors import FormatError
+    from pomona.files import read_bytes
+    from pomona.measures.effective_depth import answers_given, effective_depth
+    from pomona.shortcuts import Rung, asked
+
+    lines = read_bytes(path).decode("utf-8", "replace").removesuffix("\n").split("\n")
+    if len(lines) < len(corpus):
+        message = f"{len(lines):,} lines for {len(corpus):,} examples; a file of predictions has one line an example"
+        raise FormatError(message, path=path)
+    given = answers_given(corpus, lines[: len(corpus)])
+    wanted = asked(corpus)
+    rung = Rung(f"predictions ({path.name})", "the model", (given == wanted).astype(float), given)
+    depths = [
+        effective_depth(corpus, lines[: len(corpus)], train=learn, question=question, train_depth=train_depth)
+        for question in range(wanted.shape[1])
+    ]
+    return dataclasses.replace(made, rungs=(*made.rungs, rung)), depths
+
+
+def _percent(value: float) -> str:
+    return "-" if value != value else f"{100 * value:.1f}"
+
+
+def _bar(value: float, width: int = 20) -> str:
+    """A bar of eighths of a block.
+
+    >>> _bar(0.5, 4)
+    '██'
+    """
+    if value != value:
+        return ""
+    eighths = round(8 * width * value)
+    return "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]
+
+
+def _draw(made: Ladder, path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    from pomona.errors import FormatError
+    from pomona.files import replacing
+
+    kind = path.suffix.removeprefix(".").lower()
+    if kind not in ("png", "svg", "pdf"):
+        raise FormatError("a plot ends in .png, .svg or .pdf", path=path)
+    rungs = list(reversed(made.rungs))
+    questions = rungs[0].right.shape[1]
+    figure, axes = plt.subplots(figsize=(7, 0.6 + 0.26 * len(rungs)), layout="constrained")
+    places = np.arange(len(rungs))
+    colours = ("#f58518", "#54a24b", "#e45756", "#72b7b2")
+    whole = [0.0 if rung.accuracy != rung.accuracy else 100 * rung.accuracy for rung in rungs]
+    axes.barh(places, whole, color="#4c78a8", height=0.7, label="all trees" if questions > 1 else None)
+    for number in range(questions if questions > 1 else 0):
+        marks = [100 * rung.per_question[number] for rung in rungs]
+        axes.plot(
+            marks,
+            places,
+            linestyle="",
+            marker="o^sd"[number % 4],
+            markersize=4,
+            color=colours[number % 4],
+            label=f"tree {number + 1}",
+        )
+    axes.set(yticks=places, yticklabels=[rung.name for rung in rungs], xlim=(0, 100), xlabel="accuracy, %")
+    axes.set_title(made.corpus.replace("$", r"\$"), fontsize=9)
+    axes.tick_params(axis="y", labelsize=8, length=0)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    if questions > 1:
+        axes.legend(frameon=False, fontsize=8, loc="upper right")
+    with replacing(path) as beside:
+        figure.savefig(beside, format=kind, dpi=160)
+    plt.close(figure)
