@@ -99,6 +99,7 @@ def test_what_was_not_trained_is_not_filled_in(data_folder, tmp_path, monkeypatc
         train_missing=False,
     )
     assert json.loads((tmp_path / "results.json").read_text())["cells"] == found["cells"]
+    assert found["ladder"]["top 1 level"] == pytest.approx(62.7, abs=1.0)  # the specification's oracle of depth 1
     for cell in found["cells"]:
         if cell["row"] == "TreeLSTM 128D":
             assert cell["measured"] is None

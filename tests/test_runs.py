@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -105,7 +106,8 @@ def test_a_broken_file_is_named(tmp_path):
 
 def test_runs_are_read_without_torch():
     code = "import sys, pomona.runs as runs; runs.environment(); assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
 def test_the_environment_is_plain():

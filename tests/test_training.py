@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -103,17 +104,20 @@ def test_a_run_killed_between_two_files_ends_with_the_same_bits(tmp_path, whole,
 
 def test_a_process_that_is_killed_leaves_a_run_that_goes_on(tmp_path, whole):
     code = (
-        "import sys, json; from pomona.runs import Recipe; from pomona.training import train\n"
-        "train(Recipe.from_settings(json.loads(sys.argv[1])), sys.argv[2], save_every=0.0)"
+        "import sys, json, time; from pomona.runs import Recipe; from pomona.training import train\n"
+        "wait = lambda now: time.sleep(30 * (now.step == 9))\n"  # so that it is surely still at work when it is killed
+        "train(Recipe.from_settings(json.loads(sys.argv[1])), sys.argv[2], save_every=0.0, progress=wait)"
     )
     folder = tmp_path / "run"
-    process = subprocess.Popen([sys.executable, "-c", code, json.dumps(SMALL.plain), str(folder)])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen([sys.executable, "-c", code, json.dumps(SMALL.plain), str(folder)], env=environment)
     for _ in range(600):
         if (folder / "state.safetensors").exists() or process.poll() is not None:
             break
         time.sleep(0.1)
     process.send_signal(signal.SIGKILL)
-    process.wait()
+    assert process.wait() == -signal.SIGKILL
+    assert (folder / "state.safetensors").exists()
     assert_same_bits(train(SMALL, folder), whole)
 
 

@@ -5,8 +5,9 @@
                              "measured": 99.7, "deviation": ..., "low": ..., "high": ..., "runs": 4, ...}
 
 A cell is one number of the paper. Its `measured` is the mean of the finished runs, `runs` of them, and null while there
-is none: nothing is filled in. Each run leaves its predictions on the paper's test set (`test_d20s`) and on our own test
-split (`test`) in its folder, so that everything here can be computed again without training.
+is none: nothing is filled in. Beside the cells stand the ladder of shortcuts on the same test set, and for each run its
+scores and the effective depth of its answers. Each run leaves its predictions on the paper's test set (`test_d20s`) and
+on our own test split (`test`) in its folder, so that everything here can be computed again without training.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ from pomona.corpus import Corpus
 from pomona.errors import RunError, SpecError
 from pomona.files import write_json
 from pomona.measures import parse_f1 as f1
+from pomona.measures.effective_depth import effective_depth
 from pomona.papers import listops_2018
 from pomona.papers.listops_2018 import PRINTED, TEST, Budget
 from pomona.runs import Recipe, Run, environment
 from pomona.sampling import generate
 from pomona.scoring import scores_of
+from pomona.shortcuts import ladder
 from pomona.sources import data_file
 
 Say = Callable[[str], None]
@@ -62,7 +65,8 @@ def reproduce(
             if run is not None:
                 runs.setdefault(row, []).append(run)
     test = formats.read(data_file(TEST))
-    found = _Found(test, runs)
+    train = generate("listops/d20s", "train", 0)  # what the ladder and Figure 3 are about, whatever the budget
+    found = _Found(test, train, runs)
     command = f"pomona reproduce {paper} --budget {budget}"
     cells = [
         {"where": place, "row": row, "column": column, "printed": printed, **found.cell(row, column),
@@ -73,7 +77,8 @@ def reproduce(
         "paper": listops_2018.TITLE,
         "environment": environment(threads=threads),
         "cells": cells,
-        "runs": [_about(run, row) for row, some in runs.items() for run in some],
+        "ladder": {rung.name: round(100 * rung.accuracy, 2) for rung in ladder(test, train).rungs},
+        "runs": [_about(run, row, test, train) for row, some in runs.items() for run in some],
     }
     if out is not None:
         write_json(out, results)
@@ -113,19 +118,23 @@ def _own_test(recipe: Recipe) -> Corpus:
     return generate(recipe.data, "test", recipe.data_seed, **recipe.data_settings)
 
 
-def _about(run: Run, row: str) -> dict[str, Any]:
-    """One run for the record."""
+def _about(run: Run, row: str, test: Corpus, train: Corpus) -> dict[str, Any]:
+    """One run for the record; its effective depth is that of its answers on the paper's test set."""
     scores = {
         name: {key: value for key, value in found.items() if key != "fingerprint"} for name, found in run.scores.items()
     }
+    predictions = run.predictions("test_d20s")
+    if predictions is not None:
+        answers = [predictions.outcomes[place] for place in predictions.answers.tolist()]
+        scores["test_d20s"]["effective_depth"] = effective_depth(test, answers, train=train).as_dict()
     return {"row": row, "recipe": run.recipe.plain, **run.summary, "environment": run.environment, "scores": scores}
 
 
 class _Found:
     """What was measured, by row and column."""
 
-    def __init__(self, test: Corpus, runs: dict[str, list[Run]]) -> None:
-        self.test, self.runs = test, runs
+    def __init__(self, test: Corpus, train: Corpus, runs: dict[str, list[Run]]) -> None:
+        self.test, self.train, self.runs = test, train, runs
 
     def cell(self, row: str, column: str) -> Cell:
         values = [100 * value if self._share(column) else value for value in self._values(row, column)]
@@ -178,8 +187,7 @@ class _Found:
         return f1.parse_f1(gold, other, resamples=1).value
 
     def _training_depth(self) -> float:
-        train = generate("listops/d20s", "train", 0)
-        return f1.average_depth(binarise(train.forest), resamples=1).value
+        return f1.average_depth(binarise(self.train.forest), resamples=1).value
 
 
 def best_on_dev(runs: Iterable[Run]) -> Run:

@@ -3,8 +3,7 @@
     scores_of(corpus, predictions)["accuracy"], ["by_length"], ["f1_gold"]
 
 Shares are between 0 and 1. F1 counts all constituents with the whole sentence, averaged over sentences, as the ListOps
-paper does; `f1_gold_without_root` leaves out the one that no tree can miss. A model's effective depth and the shortcut
-ladder belong here as soon as those measures exist.
+paper does; `f1_gold_without_root` leaves out the one that no tree can miss.
 """
 
 from __future__ import annotations

@@ -51,6 +51,10 @@ def reproduce(
     ]
     columns = ["", "row", "column", "paper", "ours", "deviation", "lowest", "highest", "runs"]
     terminal.out.print(terminal.table(terminal.plain(found["paper"]), columns, rows, left=3))
+    rungs = [(name, _number(value)) for name, value in found["ladder"].items()]
+    terminal.out.print(
+        terminal.table("What cheap information scores on the same test set", ["sees", "accuracy"], rungs)
+    )
     if out is not None:
         terminal.out.print(f"Wrote {terminal.plain(out)}")
 
