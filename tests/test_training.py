@@ -121,6 +121,28 @@ def test_a_process_that_is_killed_leaves_a_run_that_goes_on(tmp_path, whole):
     assert_same_bits(train(SMALL, folder), whole)
 
 
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_a_run_whose_data_have_changed_is_not_gone_on_with(tmp_path, monkeypatch, forgotten):
+    """The same name and seed may give other examples tomorrow; half a run on each is no run of either."""
+    from pomona import training
+
+    def kill(progress):
+        if progress.step == 30:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(SMALL, tmp_path / "run", save_every=0.0, progress=kill)
+    before = (tmp_path / "run" / "state.safetensors").read_bytes()
+    honest = training.corpora
+    if forgotten:  # begun before fingerprints were kept
+        (tmp_path / "run" / "data.json").unlink()
+    else:
+        monkeypatch.setattr(training, "corpora", lambda recipe: (honest(recipe)[0][1:], honest(recipe)[1]))
+    with pytest.raises(RunError, match="was trained on other examples than listops/d20s gives now"):
+        train(SMALL, tmp_path / "run")
+    assert (tmp_path / "run" / "state.safetensors").read_bytes() == before
+
+
 def test_a_finished_run_is_left_as_it_is(whole):
     before = {path.name: path.stat().st_mtime_ns for path in whole.folder.iterdir()}
     train(SMALL, whole.folder)

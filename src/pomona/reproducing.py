@@ -102,6 +102,11 @@ def _run(recipe: Recipe, folder: Path, threads: int, train_missing: bool, say: S
         from pomona.training import train
 
         run = train(recipe, folder, threads=threads)
+    if not {"test_d20s", "test"} <= run.scores.keys():
+        from pomona.training import corpora
+
+        made = corpora(recipe)  # a test split is held out only from the examples that its own generator trains on
+        run.check_data({"train": made[0].fingerprint, "dev": made[1].fingerprint})
     for name in ("test_d20s", "test"):
         if name not in run.scores:
             from pomona.training import predict

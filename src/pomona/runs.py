@@ -6,6 +6,7 @@
 
     recipe.json           the Recipe                     state.safetensors   where a killed run goes on
     environment.json      versions, machine, threads     best, last          weights (.safetensors)
+    data.json             fingerprints of train and dev
     curve.jsonl           one line an epoch              predictions/        answers and trees on a corpus, by name
     scores.json           what was measured, by corpus   .lock               held while a process trains
 
@@ -274,6 +275,22 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """Best epoch, its dev accuracy, seconds of training; empty while the run goes on."""
         return dict(self.read_json("summary.json", {}))
+
+    @property
+    def data(self) -> dict[str, str]:
+        """Fingerprints of the corpora that the run was trained and chosen on."""
+        return dict(self.read_json("data.json", {}))
+
+    def check_data(self, found: Mapping[str, str]) -> None:
+        """Keep the fingerprints, or refuse if the run was begun, and so partly trained, on other examples."""
+        if not self.data and not self.curve and not (self.folder / "state.safetensors").exists():
+            self.write("data.json", dict(found))
+        elif self.data != dict(found):
+            raise RunError(
+                f"{self.folder} was trained on other examples than {self.recipe.data} gives now (train "
+                f"{self.data.get('train', 'unknown')[:12]}, now {found['train'][:12]}): the generator or the file has "
+                "changed. Its scores on today's splits would not be held out; train again in another folder."
+            )
 
     @property
     def environment(self) -> dict[str, Any]:

@@ -5,9 +5,10 @@
 
 Nothing random is carried from step to step: the order of an epoch is drawn from (seed, epoch), the noise of a step from
 (seed, step). What is left to save is the weights, Adam's two moments, and a few numbers; they go into one file, so it
-is the state before some step or after it and never half of each. On a CPU with the same number of threads a run that
-was killed and started again ends with the bits of one that was not. Weights are chosen on dev; test is never looked at
-(unless `test_selection` asks for what the paper's code did).
+is the state before some step or after it and never half of each. The corpora are made anew each time, so their
+fingerprints are kept, and a run whose data have changed (another generator under the same name) is not gone on with.
+On a CPU with the same number of threads a run that was killed and started again ends with the bits of one that was not.
+Weights are chosen on dev; test is never looked at (unless `test_selection` asks for what the paper's code did).
 """
 
 from __future__ import annotations
@@ -162,6 +163,7 @@ class _Trainer:
         self.run, self.recipe, self.device = run, run.recipe, device
         self.save_every, self.progress = save_every, progress
         train, dev = corpora(self.recipe)
+        run.check_data({"train": train.fingerprint, "dev": dev.fingerprint})
         self.vocabulary, self.outcomes = train.vocabulary, train.outcomes
         self.train = Sentences.of(train, self.vocabulary, self.outcomes)
         self.dev = Sentences.of(dev, self.vocabulary, self.outcomes)
