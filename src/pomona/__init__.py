@@ -24,11 +24,20 @@ _HOME = {
     "Forest": "trees",
     "Operator": "algebra",
     "PomonaError": "errors",
+    "Predictions": "runs",
+    "Recipe": "runs",
+    "Run": "runs",
+    "Score": "runs",
     "Task": "sampling",
     "TreFit": "reconstruction",
     "certify": "fairness",
+    "accuracy": "measures.accuracy",
     "best_accuracy": "shortcuts",
     "check": "fairness",
+    "compose": "fairness",
+    "fair_for": "fairness",
+    "fold": "fairness",
+    "learn": "fairness",
     "compare_fits": "reconstruction",
     "copy_arguments": "orchard_text",
     "copy_ceiling": "shortcuts",
@@ -42,16 +51,20 @@ _HOME = {
     "latent_tre": "reconstruction",
     "minimal": "fairness",
     "mirror": "fairness",
+    "model": "modelling:MODELS.add",
     "parse_f1": "measures.parse_f1",
     "partial_correlation": "reconstruction",
+    "predict": "training",
     "read": "formats",
     "read_orchard": "orchard_text:read",
+    "reproduce": "reproducing",
     "read_tree": "brackets:read",
     "steps": "algebra",
     "stream": "sampling",
     "svg": "drawing",
     "task": "sampling:TASKS.add",
     "topographic_similarity": "measures.topographic",
+    "train": "training",
     "tre": "reconstruction",
     "tre_layers": "reconstruction",
     "tree_edit_distance": "measures.edit_distance",
@@ -70,21 +83,27 @@ if TYPE_CHECKING:
     from pomona.describing import describe
     from pomona.drawing import draw, svg
     from pomona.errors import PomonaError
-    from pomona.fairness import Certificate, certify, check, minimal, mirror
+    from pomona.fairness import Certificate, certify, check, compose, fair_for, fold, learn, minimal, mirror
     from pomona.formats import read, write
+    from pomona.measures.accuracy import accuracy
     from pomona.measures.edit_distance import tree_edit_distance
     from pomona.measures.effective_depth import effective_depth
     from pomona.measures.parse_f1 import parse_f1
     from pomona.measures.topographic import topographic_similarity
+    from pomona.modelling import MODELS
     from pomona.orchard_text import copy_arguments
     from pomona.orchard_text import read as read_orchard
     from pomona.reconstruction import TreFit, compare_fits, latent_tre, partial_correlation, tre, tre_layers
+    from pomona.reproducing import reproduce
+    from pomona.runs import Predictions, Recipe, Run, Score
     from pomona.sampling import TASKS, Task, generate, stream
     from pomona.shortcuts import best_accuracy, copy_ceiling, ladder
+    from pomona.training import predict, train
     from pomona.trees import Forest
     from pomona.verifying import verify
 
     task = TASKS.add
+    model = MODELS.add
 
 
 def __getattr__(name: str) -> Any:
