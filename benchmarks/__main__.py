@@ -5,11 +5,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
-from pathlib import Path
 
 import benchmarks
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # the slow twins live beside the tests
 
 names = sys.argv[1:] or [module.name for module in pkgutil.iter_modules(benchmarks.__path__) if module.name[0] != "_"]
 for name in names:

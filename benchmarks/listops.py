@@ -10,26 +10,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # the slow twins live beside the tests
 import oracles_listops as slow
+from benchmarks import seconds
 from pomona import formats
 from pomona.sampling import generate
 
 COUNT = 100_000
-
-
-def seconds(work: Callable[[], object], repeats: int) -> float:
-    """The least CPU time of several goes; the first, which may compile, does not count."""
-    work()
-    best = float("inf")
-    for _ in range(repeats):
-        begin = time.process_time()
-        work()
-        best = min(best, time.process_time() - begin)
-    return best
 
 
 def line(what: str, ours: float, theirs: float, goal: float) -> None:

@@ -7,30 +7,17 @@ trees and write them as text.
 from __future__ import annotations
 
 import random
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # the slow twins live beside the tests
 import oracles_orchard as slow
+from benchmarks import seconds
 from pomona.measures.effective_depth import effective_depth
 from pomona.sampling import generate
 from pomona.shortcuts import asked, ladder
 
 MM = ["MIN", "MAX"]
 PRESET = "orchard/medium/min-max"
-
-
-def seconds(work: Callable[[], object], repeats: int) -> float:
-    """The least CPU time of several goes; the first, which may compile, does not count."""
-    work()
-    best = float("inf")
-    for _ in range(repeats):
-        begin = time.process_time()
-        work()
-        best = min(best, time.process_time() - begin)
-    return best
 
 
 def once(work: Callable[[], object]) -> float:
