@@ -15,6 +15,7 @@ def test_a_change_in_one_file_reaches_the_loops_of_another(tmp_path: Path) -> No
     package = tmp_path / "pomona"
     package.mkdir()
     shutil.copy(pomona.compiled.__file__, package)
+    (package / "__init__.py").touch()  # else an installed pomona would come first
     (package / "loop.py").write_text(
         "from pomona.compiled import compiled\nfrom pomona.rule import rule\n\n"
         "@compiled\ndef loop(n):\n    return rule(n) + 1\n"

@@ -58,9 +58,10 @@ def test_none_of_these(kind: str) -> None:
     half = random.random((len(test), 1)) < 0.5
     symbol = test.forest.symbol[test.forest.root].reshape(truth.shape)
     long = (test.lengths > np.median(test.lengths))[:, None]
+    blind = set(answers[:, :, 0].ravel().tolist())  # a constant that depth 0 gives would be depth 0, rightly
     outside = {
         "chance": random.integers(0, 10, truth.shape),
-        "constant": np.full_like(truth, 3),
+        "constant": np.full_like(truth, min(set(range(10)) - blind)),
         "look-up": shortcuts.lookups(test, train)[2].answers,
         "mixture": np.where(half, answers[:, :, 1], answers[:, :, 5]),
         "one operator": np.where(symbol == symbol[0, 0], random.integers(0, 10, truth.shape), truth),
