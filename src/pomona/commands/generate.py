@@ -59,9 +59,11 @@ def generate(
             for part in chunks(task, one, seed, rows, workers=workers, progress=advance, drawing=advance):
                 for file in files:
                     file.write(part)
-                fingerprint.update(part)
+                if not any(file.fingerprint for file in files):  # Parquet keeps one; the rows are digested once
+                    fingerprint.update(part)
                 labels.update(part.labels())
                 written += len(part)
+            fingerprint = next((file.fingerprint for file in files if file.fingerprint), fingerprint)
         made[one] = {
             "rows": written,
             "files": [str(path) for path in paths.values()],

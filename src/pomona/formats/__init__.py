@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from pomona.corpus import Corpus
+from pomona.corpus import Corpus, Fingerprint
 from pomona.errors import FormatError, did_you_mean
 from pomona.files import replacing
 
@@ -45,6 +45,11 @@ class _Counting:
     def close(self) -> None:
         self._writer.close()
 
+    @property
+    def fingerprint(self) -> Fingerprint | None:
+        """That of the rows so far, where the format keeps one."""
+        return getattr(self._writer, "fingerprint", None)
+
     def abandon(self) -> None:
         getattr(self._writer, "abandon", self._writer.close)()
 
@@ -66,10 +71,10 @@ def formats() -> dict[str, Format]:
 
 
 def format_named(name: str) -> Format:
-    known = formats()
-    if name not in known:
-        raise FormatError(f"no format is called {name!r}. {did_you_mean(name, known)}")
-    return known[name]
+    """The format of a name; only its own module is imported."""
+    if name not in {module.name for module in pkgutil.iter_modules(__path__)}:
+        raise FormatError(f"no format is called {name!r}. {did_you_mean(name, formats())}")
+    return cast(Format, importlib.import_module(f"{__name__}.{name}"))
 
 
 def recognise(path: str | Path) -> tuple[str, Format]:
@@ -102,7 +107,7 @@ def read(path: str | Path) -> Corpus:
 
 
 @contextmanager
-def writing(path: str | Path, format: str | None = None) -> Iterator[Writer]:  # noqa: A002 - the word of the command
+def writing(path: str | Path, format: str | None = None) -> Iterator[_Counting]:  # noqa: A002 - the word of the command
     """A writer that takes chunks; the file appears whole when the block ends well, or not at all."""
     one = format_named(format or _by_suffix(Path(path)))
     with replacing(path) as beside:
