@@ -143,8 +143,6 @@ def test_splits_of_every_preset_are_disjoint_and_obey_their_windows(preset: str)
             assert high is None or values.max() <= high
         assert corpus.forest.arity.max() <= law.arguments
         assert corpus.nesting.max() < law.depth
-        if law.balanced:
-            assert np.ptp(np.bincount(corpus.dependency)[law.dependency[0] :]) <= len(corpus)
         keys.append(corpus.keys)
     everything = np.concatenate(keys)
     assert len(np.unique(everything)) == len(everything)
