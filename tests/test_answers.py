@@ -40,7 +40,7 @@ def right(corpus: pm.Corpus) -> list[dict[str, Any]]:
     return [{"id": one.id, "prediction": one.target[0]} for one in corpus]
 
 
-# -- the way there and back ----------------------------------------------------------------------------------------------
+# -- the way there and back ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["corpus", "pairs"])
@@ -79,7 +79,7 @@ def test_tables(corpus: pm.Corpus, tmp_path: Path, suffix: str, mark: str) -> No
         pm.read_answers(path, corpus)
 
 
-# -- forms of an answer --------------------------------------------------------------------------------------------------
+# -- forms of an answer ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_words_are_answers_where_the_outcomes_are_words() -> None:
     assert given[1, 0] == -1
 
 
-# -- ids -----------------------------------------------------------------------------------------------------------------
+# -- ids -------------------------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=12))
@@ -127,7 +127,7 @@ def test_every_example_has_an_id_of_its_own(rows: list[int]) -> None:
 def test_what_is_wrong_with_ids_is_listed(corpus: pm.Corpus, tmp_path: Path) -> None:
     lines = right(corpus)
     path = write(
-        tmp_path / "a.jsonl", lines[12:] + [lines[20], {"id": "nobody", "prediction": 1}, {"id": 7, "prediction": 1}]
+        tmp_path / "a.jsonl", [*lines[12:], lines[20], {"id": "nobody", "prediction": 1}, {"id": 7, "prediction": 1}]
     )
     with pytest.raises(FormatError) as caught:
         pm.read_answers(path, corpus)
@@ -171,7 +171,7 @@ def test_as_many_predictions_as_examples(corpus: pm.Corpus) -> None:
         answers_given(corpus, [1, 2])
 
 
-# -- trees ---------------------------------------------------------------------------------------------------------------
+# -- trees -----------------------------------------------------------------------------------------------------------
 
 
 def test_trees_in_either_notation(corpus: pm.Corpus, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def answers(both: int, first: int, second: int, neither: int) -> tuple[np.ndarra
     return a, b
 
 
-# -- Tango's interval ----------------------------------------------------------------------------------------------------
+# -- Tango's interval ------------------------------------------------------------------------------------------------
 
 
 def slow_score(first: int, second: int, rows: int, difference: float) -> float:
@@ -96,7 +96,7 @@ def test_wilson_covers() -> None:
         assert 0.93 <= np.mean([low <= share <= high for low, high in bounds]) <= 0.98
 
 
-# -- tests ----------------------------------------------------------------------------------------------------------------
+# -- tests -----------------------------------------------------------------------------------------------------------
 
 
 def test_mcnemar_is_the_sum_of_the_binomial_tails() -> None:
@@ -141,7 +141,7 @@ def test_what_is_detectable_is_detected_four_times_in_five() -> None:
     assert sig.detectable(4000, discordant) == pytest.approx(size / 2, rel=0.05)
 
 
-# -- clusters -------------------------------------------------------------------------------------------------------------
+# -- clusters --------------------------------------------------------------------------------------------------------
 
 
 def test_the_clustered_interval_covers_where_the_plain_one_does_not() -> None:
@@ -177,7 +177,7 @@ def test_clusters_of_one_are_examples_and_seeds_decide() -> None:
         sig.clustered_difference(a, b, np.arange(3))
 
 
-# -- seeds ----------------------------------------------------------------------------------------------------------------
+# -- seeds -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_mean_of_seeds() -> None:
