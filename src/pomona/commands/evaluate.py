@@ -12,6 +12,7 @@ from pomona import terminal
 if TYPE_CHECKING:
     from pomona.corpus import Corpus
     from pomona.evaluation import Evaluation
+    from pomona.runs import Run
 
 
 def evaluate(
@@ -88,9 +89,12 @@ def evaluate(
 
 
 def subject_of(model: str, modules: list[str]) -> Any:
-    """A run's folder as a Run, whose model may live in modules of the user's; anything else as it stands."""
-    if not Path(model).is_dir():
-        return model
+    """A run's folder as a Run; anything else as it stands."""
+    return run_at(Path(model), modules) if Path(model).is_dir() else model
+
+
+def run_at(folder: Path, modules: list[str]) -> Run:
+    """The run in a folder; its model may live in modules of the user's own, which are imported first."""
     from pomona.runs import Run
 
     if modules:
@@ -98,7 +102,7 @@ def subject_of(model: str, modules: list[str]) -> Any:
 
         for module in modules:
             MODELS.trust(module)
-    return Run.read(model)
+    return Run.read(folder)
 
 
 def _kept(subject: Any, corpus: Corpus, name: str, weights: str, model: str) -> Any:
