@@ -204,6 +204,15 @@ def test_intervals_over_seeds_cover() -> None:
     assert 0.93 <= np.mean(double) <= 0.975
 
 
+def test_welch_is_scipys() -> None:
+    a, b = [0.91, 0.93, 0.92, 0.95], [0.8, 0.9, 0.7]
+    found, p_value = sig.seeds_difference(a, b, 0.9)
+    expected = stats.ttest_ind(a, b, equal_var=False)
+    assert found.interval == pytest.approx(tuple(expected.confidence_interval(0.9)))
+    assert p_value == pytest.approx(expected.pvalue)
+    assert sig.seeds_difference(a, [0.9, 0.9])[0].interval[0] < np.mean(a) - 0.9
+
+
 def test_seeds_that_do_not_vary_or_are_alone() -> None:
     same, p_value = sig.seeds_difference([0.9, 0.9], [0.8, 0.8])
     assert same.interval == pytest.approx((0.1, 0.1))

@@ -138,6 +138,7 @@ def is_import(name: str) -> bool:
 def imported(name: str) -> Any:
     """What `package.module:thing` names; the working folder is searched as well, behind everything installed."""
     module, _, path = name.partition(":")
+    name = name.removesuffix(":")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pomona import terminal
+from pomona.commands import task_names
 
 if TYPE_CHECKING:
     from pomona.comparing import Comparison
@@ -20,7 +21,7 @@ def compare(
             help="Runs, files of answers or package.module:thing; NAME=A,B,C is one model with several seeds."
         ),
     ],
-    data: Annotated[str, typer.Option(help="A file, or a task's name, as listops/d20s.")],
+    data: Annotated[str, typer.Option(help="A file, or a task's name, as listops/d20s.", autocompletion=task_names)],
     split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
     seed: Annotated[int, typer.Option(help="Which draw of a task.")] = 0,
     size: Annotated[int | None, typer.Option(help="At most so many examples, the first ones.", min=1)] = None,

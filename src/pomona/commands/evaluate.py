@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pomona import terminal
+from pomona.commands import task_names
 
 if TYPE_CHECKING:
     from pomona.corpus import Corpus
@@ -23,7 +24,9 @@ def evaluate(
             show_default=False,
         ),
     ] = "",
-    data: Annotated[str, typer.Option(help="A file, or a task's name, as listops/d20s.")] = "",
+    data: Annotated[
+        str, typer.Option(help="A file, or a task's name, as listops/d20s.", autocompletion=task_names)
+    ] = "",
     split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
     seed: Annotated[int, typer.Option(help="Which draw of a task.")] = 0,
     size: Annotated[int | None, typer.Option(help="At most so many examples, the first ones.", min=1)] = None,

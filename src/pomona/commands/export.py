@@ -8,10 +8,13 @@ from typing import Annotated
 import typer
 
 from pomona import terminal
+from pomona.commands import task_names
 
 
 def export(
-    source: Annotated[str, typer.Argument(help="A file, or a task's name, as listops/d20s.")],
+    source: Annotated[
+        str, typer.Argument(help="A file, or a task's name, as listops/d20s.", autocompletion=task_names)
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write, JSON lines.")] = Path("inputs.jsonl"),
     split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
     seed: Annotated[int, typer.Option(help="Which draw of a task.")] = 0,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pomona import terminal
+from pomona.commands import task_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 
 def ladder(
-    source: Annotated[str, typer.Argument(help="A file, or a task's name, as orchard/hard/min-max.")],
+    source: Annotated[
+        str, typer.Argument(help="A file, or a task's name, as orchard/hard/min-max.", autocompletion=task_names)
+    ],
     split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
     seed: Annotated[int, typer.Option(help="Which draw of a task.")] = 0,
     size: Annotated[int, typer.Option(help="At most so many examples.", min=2)] = 10_000,

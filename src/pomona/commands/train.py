@@ -8,13 +8,20 @@ from typing import Annotated, Any
 import typer
 
 from pomona import terminal
+from pomona.commands import model_names, task_names
 
 
 def train(
     model: Annotated[
-        str, typer.Argument(help="A model's name, as treelstm, or package.module:Model (imported, so its code runs).")
+        str,
+        typer.Argument(
+            help="A model's name, as treelstm, or package.module:Model (imported, so its code runs).",
+            autocompletion=model_names,
+        ),
     ],
-    data: Annotated[str, typer.Option(help="A task's name, as listops/d20s, or a file.")] = "listops/d20s",
+    data: Annotated[
+        str, typer.Option(help="A task's name, as listops/d20s, or a file.", autocompletion=task_names)
+    ] = "listops/d20s",
     out: Annotated[Path, typer.Option(help="The run's folder.")] = Path("runs/run"),
     seed: Annotated[int, typer.Option(help="Of first weights, order and noise.")] = 0,
     settings: Annotated[
