@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -169,6 +171,19 @@ def test_evaluate_and_compare(call: Call, tmp_path: Path) -> None:
     status, out, _ = call("compare", "mine=a.jsonl,b.jsonl", "other=c.jsonl,c.jsonl", *where)
     assert "t-interval over 2 runs" in out
     assert "Welch's t-interval over 2 and 2 runs, Welch's t-test" in out
+
+
+def test_answers_need_no_torch() -> None:
+    code = (
+        "import sys\nimport pomona as pm\n"
+        "corpus = pm.generate('propositional/paper', split='test')\n"
+        "found = pm.evaluate(lambda texts: ['T'] * len(texts), corpus)\n"
+        "pm.compare(found, found)\n"
+        "assert 'torch' not in sys.modules"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(pm.__file__).parents[1])}
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert ran.returncode == 0, ran.stderr
 
 
 @pytest.mark.parametrize(

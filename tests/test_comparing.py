@@ -39,10 +39,13 @@ def test_a_pair(corpus: pm.Corpus) -> None:
     assert pair.detectable == sig.detectable(150, (pair.only_first + pair.only_second) / 150)
     groups = groups_of(corpus, "derivation")[1]
     assert pair.clustered == sig.clustered_difference(a.right, b.right, groups)
-    assert [(side.name, side.accuracy.interval) for side in found.sides] == [
-        ("a", a.accuracy.interval),
-        ("b", b.accuracy.interval),
-    ]
+    for side, one in zip(found.sides, (a, b), strict=True):
+        assert side.name == one.name
+        assert side.accuracy.interval == pytest.approx(one.accuracy.interval)
+    wide, narrow = (pm.compare(a, b, confidence=one) for one in (0.99, 0.8))
+    for better, worse in zip((*narrow.sides, *narrow.pairs), (*wide.sides, *wide.pairs), strict=True):
+        inner, outer = (one.accuracy if hasattr(one, "accuracy") else one.difference for one in (better, worse))
+        assert outer.interval[0] < inner.interval[0] < inner.interval[1] < outer.interval[1]
     turned = pm.compare(b, a).pairs[0]
     assert turned.difference.value == -pair.difference.value
     assert turned.difference.interval == pytest.approx(tuple(-one for one in reversed(pair.difference.interval)))
@@ -90,5 +93,5 @@ def test_what_cannot_be_compared(corpus: pm.Corpus) -> None:
     with pytest.raises(MeasureError, match="cannot be grouped by 'template'"):
         pm.compare(a, a, cluster="template")
     assert pm.compare(a, a, cluster="operator").notes == (
-        "Only 4 groups by operator: too few to trust the clustered interval.",
+        "Only 5 groups by operator: too few to trust the clustered interval.",
     )

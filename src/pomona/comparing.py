@@ -15,11 +15,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from statistics import NormalDist
 from typing import Any
 
 from pomona.errors import MeasureError
 from pomona.evaluation import Evaluation
 from pomona.grouping import groups_of
+from pomona.measures.accuracy import wilson
 from pomona.measures.significance import (
     CONFIDENCE,
     FEW,
@@ -148,7 +150,9 @@ def compare(
 def _side(group: list[Evaluation], name: str, confidence: float) -> Side:
     values = tuple(one.accuracy.value for one in group)
     if len(group) == 1:
-        return Side(name, values, Difference(values[0], group[0].accuracy.interval, "Wilson's interval"))
+        right = int(group[0].right.sum())
+        interval = wilson(right, len(group[0]), NormalDist().inv_cdf((1 + confidence) / 2))
+        return Side(name, values, Difference(values[0], interval, "Wilson's interval"))
     return Side(name, values, seeds(values, confidence))
 
 

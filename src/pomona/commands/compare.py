@@ -72,7 +72,7 @@ def compare(
 
 
 def _print(found: Comparison, confidence: float) -> None:
-    terminal.out.print(f"{terminal.plain(found.corpus)}, {confidence:.4g} intervals")
+    terminal.out.print(f"{terminal.plain(found.corpus)}, {100 * confidence:g} % intervals")
     sides = [
         (one.name, f"{one.accuracy.value:.2%}", *_bounds(one.accuracy, ".2%"), len(one.accuracies), one.accuracy.method)
         for one in found.sides
