@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import oracles_orchard as oracle
 import pomona as pm
-from pomona import shortcuts, truncation
+from pomona import guessing, shortcuts, truncation
 from pomona.algebra import OPERATORS
 from pomona.errors import MeasureError
 from pomona.orchard_text import copy_arguments
@@ -188,6 +188,32 @@ def test_copy_ceiling_by_enumeration() -> None:
     assert checked > 50
 
 
+@pytest.mark.parametrize("references", ["earlier", "previous", "first"])
+def test_copy_ceiling_of_later_trees(references: str) -> None:
+    """Three trees, one unknown argument in the last: all positions it may stand for, earlier values being right."""
+    settings: dict[str, Any] = {"operators": ("MIN", "MAX"), "trees": 3, "references": references, "copying": 0.3}
+    corpus = orchard("test-3", **settings)
+    seen = {0, 1, 2, 3, 12, 13, 14, 15}
+    chance = shortcuts.copy_ceiling(corpus, seen).right
+    checked = 0
+    for row, text in enumerate(corpus.texts):
+        trees = oracle.parse(text)
+        strange = [n[1] for n in oracle.level_order(trees[2]) if n[0] == "COPY" and n[1] not in seen]
+        if len(strange) != 1:
+            continue
+        ends = np.cumsum([len(oracle.level_order(tree)) for tree in trees])
+        low, high = {"earlier": (0, ends[1]), "previous": (ends[0], ends[1]), "first": (0, ends[0])}[references]
+        found = np.zeros(10)
+        for position in set(range(low, high)) - seen:
+            other = oracle.text_of(trees[2]).replace(f"[COPY {strange[0]} ]", f"[COPY {position} ]")
+            found[oracle.value(oracle.parse(other)[0], trees[:2])] += 1
+        assert chance[row, 2] == pytest.approx(found.max() / found.sum())
+        checked += 1
+    assert checked > 30
+    with pytest.raises(MeasureError, match="references = 'next'"):
+        shortcuts.copy_ceiling(corpus, seen, "next")
+
+
 # -- look-ups ----------------------------------------------------------------------------------------------------------
 
 
@@ -223,7 +249,7 @@ def test_informations_of_the_users_own() -> None:
 
 
 def test_unseen_keys_fall_back_to_coarser_ones() -> None:
-    best, seen = shortcuts.most_frequent(np.array([0, 0, 0, 1]), np.array([2, 2, 1, 3]), np.array([1, 0, 2]))
+    best, seen = guessing.most_frequent(np.array([0, 0, 0, 1]), np.array([2, 2, 1, 3]), np.array([1, 0, 2]))
     assert best[:2].tolist() == [3, 2]
     assert seen.tolist() == [True, True, False]
 
