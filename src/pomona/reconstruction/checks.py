@@ -6,12 +6,13 @@ and are looked at number by number only when those raise a doubt.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pomona.compiled import Floats
+from pomona.compiled import Floats, Ints, compiled
 from pomona.errors import MeasureError
 from pomona.reconstruction.derivations import Derivations
 
@@ -37,8 +38,22 @@ def is_constant(targets: Floats) -> bool:
 def canonical_order(targets: Floats, derivations: Derivations) -> Any:
     """The rows in the order of `derivations.canonical`, equal derivations by what they hold, not by how they came."""
     bits: Any = np.ascontiguousarray(targets).view(np.uint32 if targets.dtype == np.float32 else np.uint64)
-    odd = np.random.default_rng(0).integers(2**63, size=bits.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-    return np.lexsort(((bits * odd).sum(axis=1, dtype=np.uint64), derivations.root))
+    return np.lexsort((_mixed(bits, _odd(bits.shape[1])), derivations.root))
+
+
+@cache
+def _odd(width: int) -> Any:
+    return np.random.default_rng(0).integers(2**63, size=width, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+
+
+@compiled
+def _mixed(bits: Ints, odd: Ints) -> Ints:
+    """One number for each row, from all of its bits."""
+    out = np.zeros(len(bits), np.uint64)
+    for row in range(len(bits)):
+        for j in range(len(odd)):
+            out[row] += np.uint64(bits[row, j]) * odd[j]
+    return out
 
 
 def as_rows(representations: npt.ArrayLike, items: int) -> tuple[Any, tuple[int, ...]]:

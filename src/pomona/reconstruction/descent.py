@@ -20,14 +20,14 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pomona.compiled import Floats
+from pomona.compiled import Floats, Ints, compiled, summed
 from pomona.reconstruction.design import DENSE_COLUMNS, Design, FloatArray
 
 PATIENCE = 32  # iterations with the shared factor before each layer gets its own
+SMALL = 256  # columns up to which a factor is cheap enough to be inverted, and to be refreshed at every iteration
 MEMORY = 12  # moves that the quasi-Newton recursion remembers
 
 Metric = Callable[[FloatArray], FloatArray]  # multiplication by H^{-1}, [columns, layers, numbers]
-Moves = list[tuple[FloatArray, FloatArray, FloatArray]]  # moves, changes of the gradient, 1 / (move . change)
 
 
 class Problem(Protocol):
@@ -62,6 +62,46 @@ class Shared:
         return lambda right: self.solve(right) / scale
 
 
+@dataclass(eq=False)
+class Moves:
+    """The last moves of every layer and the changes of the gradient they met; the oldest is written over."""
+
+    moved: FloatArray  # [MEMORY, columns, layers, numbers]
+    changed: FloatArray
+    inverse: FloatArray  # [MEMORY, layers]: 1 / (move . change), or 0 for what a layer should not remember
+    made: int = 0
+
+    @staticmethod
+    def like(lexicon: FloatArray) -> Moves:
+        shape = (MEMORY, *lexicon.shape)
+        return Moves(np.empty(shape), np.empty(shape), np.zeros((MEMORY, lexicon.shape[1])))
+
+    def remember(self, lexicon: FloatArray, ahead: FloatArray, grad: FloatArray, grad_ahead: FloatArray) -> None:
+        place = self.made % MEMORY
+        moved = np.subtract(ahead, lexicon, out=self.moved[place])
+        changed = np.subtract(grad_ahead, grad, out=self.changed[place])
+        bend = dots(moved, changed)
+        sound = bend > 1e-14 * np.sqrt(dots(moved, moved) * dots(changed, changed))
+        self.inverse[place] = np.where(sound, 1.0 / np.where(sound, bend, 1.0), 0.0)
+        self.made += 1
+
+    def forget(self, layers: npt.NDArray[np.bool_]) -> None:
+        self.inverse[:, layers] = 0.0
+
+    def keep(self, layers: npt.NDArray[np.bool_]) -> Moves:
+        return Moves(self.moved[:, :, layers], self.changed[:, :, layers], self.inverse[:, layers], self.made)
+
+    def direction(self, grad: FloatArray, metric: Metric) -> FloatArray:
+        """The L-BFGS recursion: apply the inverse Hessian that the moves and changes imply, downhill."""
+        rest = grad.copy()
+        newest_first = np.arange(self.made - 1, max(self.made - MEMORY, 0) - 1, -1) % MEMORY
+        weight = np.zeros(self.inverse.shape)
+        _unwind(rest, self.moved, self.changed, self.inverse, newest_first, weight)
+        rest = metric(rest)
+        _rewind(rest, self.moved, self.changed, self.inverse, newest_first[::-1].copy(), weight)
+        return np.negative(rest, out=rest)
+
+
 def descend(
     design: Design,
     problem: Problem,
@@ -81,10 +121,10 @@ def descend(
     aboard = np.arange(lexicon.shape[1])  # the layers still in the arrays below
     value, grad, curvature = problem.evaluate(lexicon)
     metric = shared.metric(curvature) if shared else _own_metric(design, curvature)
-    moves: Moves = []
+    moves = Moves.like(lexicon)
     stuck = np.zeros(len(aboard), np.bool_)
     for done in range(limit + 1):
-        stuck |= np.abs(grad).max(axis=(0, 2)) <= tolerance * items
+        stuck |= _largest(grad) <= tolerance * items
         if 2 * stuck.sum() >= len(stuck) or done == limit:
             best[:, aboard], slopes[:, aboard] = lexicon, grad
             if stuck.all() or done == limit:
@@ -93,33 +133,27 @@ def descend(
                 rest = ~stuck
                 aboard, stuck, problem = aboard[rest], stuck[rest], problem.keep(rest)
                 value, lexicon, grad, curvature = value[rest], lexicon[:, rest], grad[:, rest], curvature[:, rest]
-                moves = [(moved[:, rest], changed[:, rest], inverse[rest]) for moved, changed, inverse in moves]
+                moves = moves.keep(rest)
                 metric = shared.metric(curvature) if shared else _own_metric(design, curvature)
-        direction = -_two_loop(grad, moves, metric)
-        slope = _dots(direction, grad)
+        direction = moves.direction(grad, metric)
+        slope = dots(direction, grad)
         stuck |= np.abs(slope) <= 1e-6 * tolerance * items  # a full step would gain less than the score has digits
         stale = (slope >= 0.0) & ~stuck  # the memory misleads: fall back to the reweighted least-squares step
         if stale.any():
-            _forget(moves, stale)
+            moves.forget(stale)
             direction[:, stale] = -metric(grad)[:, stale]
-            slope = _dots(direction, grad)
+            slope = dots(direction, grad)
         step, ahead, value_ahead, grad_ahead, curvature = _search(problem, lexicon, direction, value, slope, stuck)
         failed = (step == 0.0) & ~stuck
         if failed.any():
-            remembers = np.any([inverse > 0 for _, _, inverse in moves], axis=0) if moves else np.zeros_like(stuck)
-            stuck |= failed & ~remembers
-            _forget(moves, failed)
+            stuck |= failed & ~moves.inverse.any(axis=0)
+            moves.forget(failed)
         iterations[aboard[~stuck]] = done + 1
-        moved, changed = ahead - lexicon, grad_ahead - grad
-        bend = _dots(moved, changed)
-        sound = bend > 1e-14 * np.sqrt(_dots(moved, moved) * _dots(changed, changed))
-        if sound.any():
-            moves.append((moved, changed, np.where(sound, 1.0 / np.where(sound, bend, 1.0), 0.0)))
-            del moves[:-MEMORY]
+        moves.remember(lexicon, ahead, grad, grad_ahead)
         lexicon, value, grad = ahead, value_ahead, grad_ahead
         if shared is not None and done >= PATIENCE:
             shared = None
-        if shared is None and (design.columns <= 256 or done & (done + 1) == 0):
+        if shared is None and (design.columns <= SMALL or done & (done + 1) == 0):
             metric = _own_metric(design, curvature)
     return best, slopes, iterations
 
@@ -137,31 +171,6 @@ def _search(
             break
         step = np.where(enough, step, 0.5 * step if attempt < 29 else 0.0)
     return step, ahead, value_ahead, grad_ahead, curvature
-
-
-def _two_loop(grad: FloatArray, moves: Moves, metric: Metric) -> FloatArray:
-    """The L-BFGS recursion: apply the inverse Hessian that the last moves and gradient changes imply."""
-    rest = grad.copy()
-    weights = []
-    for moved, changed, inverse in reversed(moves):
-        weights.append(_dots(moved, rest) * inverse)
-        rest -= weights[-1][:, None] * changed
-    rest = metric(rest)
-    for (moved, changed, inverse), weight in zip(moves, reversed(weights), strict=True):
-        rest += (weight - _dots(changed, rest) * inverse)[:, None] * moved
-    return rest
-
-
-def _forget(moves: Moves, layers: npt.NDArray[np.bool_]) -> None:
-    for _, _, inverse in moves:
-        inverse[layers] = 0.0
-
-
-def _dots(left: FloatArray, right: FloatArray) -> FloatArray:
-    """One inner product for each layer."""
-    if left.shape[1] == 1:
-        return np.array([np.vdot(left, right)])
-    return np.asarray(np.einsum("vld,vld->l", left, right))
 
 
 def _own_metric(design: Design, curvature: FloatArray) -> Metric:
@@ -182,14 +191,85 @@ def _one_metric(design: Design, curvature: Floats) -> Metric:
 
 
 def _factor(gram: FloatArray) -> Any:
-    """The Cholesky factor, with a ridge for directions that the data leave open."""
-    from scipy.linalg import cho_factor
+    """The Cholesky factor, with a ridge for directions that the data leave open; small ones as an inverse."""
+    from scipy.linalg import cho_factor, cho_solve
 
     gram.flat[:: len(gram) + 1] += 1e-9 * float(gram.diagonal().max())
-    return cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+    factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+    if len(gram) > SMALL:
+        return factor
+    inverse = cho_solve(factor, np.eye(len(gram)), check_finite=False)
+    return 0.5 * (inverse + inverse.T)
 
 
 def _solve(factor: Any, right: FloatArray) -> FloatArray:
     from scipy.linalg import cho_solve
 
+    if isinstance(factor, np.ndarray):
+        return np.asarray(factor @ right)
     return np.ascontiguousarray(cho_solve(factor, right, check_finite=False))
+
+
+@summed
+def dots(left: Floats, right: Floats) -> FloatArray:
+    """One inner product for each layer."""
+    columns, layers, width = left.shape
+    out = np.zeros(layers)
+    for v in range(columns):
+        for layer in range(layers):
+            a, b = left[v, layer], right[v, layer]
+            total = 0.0
+            for j in range(width):
+                total += a[j] * b[j]
+            out[layer] += total
+    return out
+
+
+@compiled
+def _largest(grad: Floats) -> FloatArray:
+    """The largest entry of each layer; not a number where one is not."""
+    columns, layers, width = grad.shape
+    out = np.zeros(layers)
+    for v in range(columns):
+        for layer in range(layers):
+            top = out[layer]
+            for j in range(width):
+                size = abs(grad[v, layer, j])
+                if not size <= top:
+                    top = size
+            out[layer] = top
+    return out
+
+
+@summed
+def _unwind(rest: Floats, moved: Floats, changed: Floats, inverse: Floats, order: Ints, weight: Floats) -> None:
+    columns, layers, width = rest.shape
+    for layer in range(layers):
+        for k in order:
+            dot = 0.0
+            for v in range(columns):
+                a, b = moved[k, v, layer], rest[v, layer]
+                for j in range(width):
+                    dot += a[j] * b[j]
+            weight[k, layer] = dot * inverse[k, layer]
+            for v in range(columns):
+                a, b = changed[k, v, layer], rest[v, layer]
+                for j in range(width):
+                    b[j] -= weight[k, layer] * a[j]
+
+
+@summed
+def _rewind(rest: Floats, moved: Floats, changed: Floats, inverse: Floats, order: Ints, weight: Floats) -> None:
+    columns, layers, width = rest.shape
+    for layer in range(layers):
+        for k in order:
+            dot = 0.0
+            for v in range(columns):
+                a, b = changed[k, v, layer], rest[v, layer]
+                for j in range(width):
+                    dot += a[j] * b[j]
+            more = weight[k, layer] - dot * inverse[k, layer]
+            for v in range(columns):
+                a, b = moved[k, v, layer], rest[v, layer]
+                for j in range(width):
+                    b[j] += more * a[j]
