@@ -7,9 +7,9 @@
     crossentropy  L-BFGS on the logits; convex, with a bound by duality where the data are not separable
     your own      L-BFGS with your gradient
 
-For l2, stationarity reads C' diag(1 / |r|) C E = C' diag(1 / |r|) Y, and for cosine it has the same form: the step to the
-next iterate is -H^{-1} gradient with H = C' diag(curvature) C. So one quasi-Newton loop (`descent`), with that H as its
-first guess of the Hessian, serves both; it takes a third of the iterations of either method alone.
+For l2, stationarity reads C' diag(1 / |r|) C E = C' diag(1 / |r|) Y, and for cosine it has the same form: the step to
+the next iterate is -H^{-1} gradient with H = C' diag(curvature) C. So one quasi-Newton loop (`descent`), with that H as
+its first guess of the Hessian, serves both; it takes a third of the iterations of either method alone.
 """
 
 from __future__ import annotations

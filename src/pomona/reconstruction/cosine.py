@@ -119,7 +119,7 @@ def _bound(layer: Floats, scale: FloatArray, group: Ints, times: FloatArray) -> 
     which, inside = np.unique(group[repeated], return_inverse=True)
     sums = np.zeros((len(which), 1, layer.shape[1]))
     _add_up(layer[repeated], scale[repeated], inside.ravel(), sums, 0)
-    return np.maximum(len(repeated) - np.linalg.norm(sums, axis=2).sum(axis=0), 0.0)
+    return np.asarray(np.maximum(len(repeated) - np.linalg.norm(sums, axis=2).sum(axis=0), 0.0))
 
 
 @summed

@@ -7,8 +7,8 @@ over the design, one solve and a handful of array operations for all of them. Ev
 stop, so it goes where it would go alone; layers that have settled are dropped once they are half of those on board.
 
 The first guess of the Hessian is H = C' diag(curvature) C. Two ways to have it: `shared`, one factor for all layers and
-all iterations with a scale for each layer, which is all that the usual case needs; or each layer's own, refreshed as the
-curvature settles, for what is left after PATIENCE iterations.
+all iterations with a scale for each layer, which is all that the usual case needs; or each layer's own, refreshed as
+the curvature settles, for what is left after PATIENCE iterations.
 """
 
 from __future__ import annotations

@@ -24,11 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pomona.errors import MeasureError, SpecError
+from pomona.reconstruction.checks import as_rows
 from pomona.reconstruction.compositions import Add, Composition, compose, composition_of
 from pomona.reconstruction.derivations import Derivations
 from pomona.reconstruction.design import FloatArray
 from pomona.reconstruction.distances import Distance, distance_of
-from pomona.reconstruction.checks import as_rows
 from pomona.reconstruction.fit import TreFit, fit
 from pomona.reconstruction.learned import Point, _Problem
 

@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pomona.errors import SpecError
+from pomona.reconstruction.checks import as_rows
 from pomona.reconstruction.compositions import Add, Composition, Parameters, Position, compose, gradients
 from pomona.reconstruction.derivations import Derivations
 from pomona.reconstruction.design import FloatArray
-from pomona.reconstruction.checks import as_rows
 from pomona.reconstruction.fit import ReconstructionWarning
 
 EPSILON = 1e-12  # of torch.nn.functional.normalize

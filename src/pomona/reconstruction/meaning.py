@@ -20,11 +20,11 @@ import numpy as np
 
 from pomona.errors import MeasureError, SpecError
 from pomona.reconstruction.additive import fit_linear
+from pomona.reconstruction.checks import is_constant
 from pomona.reconstruction.compositions import Add
 from pomona.reconstruction.derivations import Derivations
 from pomona.reconstruction.design import FloatArray
 from pomona.reconstruction.distances import Distance
-from pomona.reconstruction.checks import is_constant
 from pomona.reconstruction.fit import TreFit, fit
 
 SHUFFLE_ITERATIONS = 10  # of the descent for cosine and l2, in the null and in what is compared with it
