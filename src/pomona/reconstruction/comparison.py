@@ -29,6 +29,11 @@ def tre_layers(
 
     The derivations are read, counted and factorised once; squared l2 and cosine fit all layers together.
     """
+    if not isinstance(representations, Mapping):
+        raise MeasureError(
+            f"layers are given as a mapping from each one's name to its representations, "
+            f"such as dict(enumerate(layers)); got {type(representations).__name__}."
+        )
     if not representations:
         raise MeasureError("no layers: give a mapping from each layer's name to its representations.")
     task = Task.of(Derivations.of(derivations), compose, restarts, uncomposed)
