@@ -46,27 +46,31 @@ def gather(paths: Sequence[str | Path]) -> Inputs:
     for path in map(Path, paths):
         if not path.exists():
             raise FormatError("there is no such file or folder; name runs, results or certificates", path=path)
-        before = len(seen)
-        _take(path, found, seen, named=True)
-        if path.is_dir() and len(seen) == before:
+        if not _take(path, found, seen, named=True):
             raise FormatError("there is no run, and no file of ours, in this folder", path=path)
     return found
 
 
-def _take(path: Path, found: Inputs, seen: set[Path], *, named: bool) -> None:
+def _take(path: Path, found: Inputs, seen: set[Path], *, named: bool) -> bool:
+    """Take what is here and was not taken before; False if nothing of ours is here."""
     if path.resolve() in seen:
-        return
+        return True
     if (path / "recipe.json").is_file():
         seen.add(path.resolve())
         found.runs.append(Run.read(path))
         if (path / "certificate.json").is_file():
             _take(path / "certificate.json", found, seen, named=True)
-    elif path.is_dir():
-        for inside in sorted(path.iterdir()):
-            if not inside.name.startswith(".") and (inside.is_dir() or inside.suffix == ".json"):
-                _take(inside, found, seen, named=False)
-    elif _document(path, found, named=named):
-        seen.add(path.resolve())
+        return True
+    if path.is_dir():
+        inside = [
+            one for one in sorted(path.iterdir()) if one.name[0] != "." and (one.is_dir() or one.suffix == ".json")
+        ]
+        taken = [_take(one, found, seen, named=False) for one in inside]
+        return any(taken)
+    if not _document(path, found, named=named):
+        return False
+    seen.add(path.resolve())
+    return True
 
 
 def _document(path: Path, found: Inputs, *, named: bool) -> bool:
