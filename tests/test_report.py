@@ -141,9 +141,8 @@ class TestTheExamples:
         plots = all_plots(collect(gather([tmp_path / "run"])))
         assert any(plot.key.startswith("accuracy-nesting") for plot in plots)  # from scores.json
         write(corpus, tmp_path / "test.parquet")
-        for source in (str(tmp_path / "test.parquet"),):
-            (test,) = collect(gather([tmp_path / "run"]), [source]).tests
-            assert test.corpus is not None
+        (test,) = collect(gather([tmp_path / "run"]), [str(tmp_path / "test.parquet")]).tests
+        assert test.corpus is not None
 
     def test_sources_are_files_or_tasks_with_split_and_seed(self, tmp_path: Path) -> None:
         corpus = pm.generate("listops/d20s", "dev", 3)
@@ -154,6 +153,13 @@ class TestTheExamples:
             collect(gather([tmp_path / "run"]), ["listops/d20s:dev:x"])
         with pytest.raises(SpecError, match="there is no file"):
             collect(gather([tmp_path / "run"]), ["listopps"])
+
+    def test_the_first_rows_of_a_split_are_found_as_well(self, tmp_path: Path) -> None:
+        corpus = small_test()[:70]
+        add_run(tmp_path / "run", Recipe("lstm", data_settings=SMALL), corpus, said(corpus, 0.7, 1))
+        (test,) = collect(gather([tmp_path / "run"])).tests
+        assert test.corpus is not None
+        assert len(test.corpus) == 70
 
     def test_a_run_that_was_never_evaluated_is_named(self, tmp_path: Path) -> None:
         Run.open(tmp_path / "new", Recipe("lstm"))

@@ -78,12 +78,17 @@ def address(folder: Path) -> str:
     return (folder / "out" / "index.html").as_uri()
 
 
+def seen_as(browser: Chrome, scheme: str, media: str = "") -> None:
+    """As by somebody whose system is light or dark, on a screen or on paper."""
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
+
+
 def opened(browser: Chrome, folder: Path, size: tuple[int, int], scheme: str = "light") -> Chrome:
     width, height = size
     metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    schemes = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", schemes)
+    seen_as(browser, scheme)
     for log in ("browser", "performance"):
         browser.get_log(log)  # what was before
     browser.get(address(folder))
@@ -140,21 +145,6 @@ class TestLoading:
         empty = "return [...document.querySelectorAll('.chart')].filter(one => !one.querySelector('svg path')).length"
         assert page.execute_script(empty) == 0
         assert len(page.find_elements(By.CSS_SELECTOR, ".chart svg")) > 8
-
-    def test_the_policy_stops_scripts_and_requests(self, browser: Chrome, folder: Path) -> None:
-        page = opened(browser, folder, WIDE)
-        page.execute_script(
-            "const script = document.createElement('script'); script.textContent = 'window.smuggled = 1';"
-            "document.body.append(script);"
-            "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.smuggled = 2\">');"
-        )
-        asked = page.execute_async_script(
-            "fetch('https://example.org/').then(() => 'sent', () => 'refused').then(arguments[0])"
-        )
-        assert asked == "refused"
-        assert page.execute_script("return window.smuggled") is None
-        assert all("Content Security Policy" in entry["message"] for entry in page.get_log("browser"))
-        page.get("about:blank")  # what was put into this page must not serve another test
 
 
 class TestFilters:
@@ -330,15 +320,15 @@ class TestHostileText:
 
 
 class TestLooks:
-    @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+    @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
     def test_nothing_sticks_out(self, browser: Chrome, folder: Path, size: tuple[int, int]) -> None:
         page = opened(browser, folder, size)
         assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth")
 
-    def test_light_dark_and_the_choice(self, browser: Chrome, folder: Path) -> None:
+    def test_light_dark_and_the_choice(self, page: Chrome) -> None:
         background = "return getComputedStyle(document.body).backgroundColor"
-        light = opened(browser, folder, WIDE).execute_script(background)
-        page = opened(browser, folder, WIDE, "dark")
+        light = page.execute_script(background)
+        seen_as(page, "dark")
         dark = page.execute_script(background)
         assert light != dark
         button = page.find_element(By.ID, "theme")
@@ -349,12 +339,28 @@ class TestLooks:
         ink = "return getComputedStyle(document.querySelector('.chart svg text')).fill"
         assert page.execute_script(ink) == page.execute_script("return getComputedStyle(document.body).color")
         button.click()
-        assert button.text == "Auto"
+        seen_as(page, "light")
+        assert (button.text, page.execute_script(background)) == ("Auto", light)
 
-    def test_it_prints_on_paper_white(self, browser: Chrome, folder: Path) -> None:
-        page = opened(browser, folder, WIDE, "dark")
-        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    def test_it_prints_on_white_whatever_the_screen(self, page: Chrome) -> None:
+        seen_as(page, "dark", "print")
         assert page.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert not page.find_element(By.CSS_SELECTOR, ".filters").is_displayed()
-        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
-        page.get("about:blank")
+        seen_as(page, "light")
+        assert page.find_element(By.CSS_SELECTOR, ".filters").is_displayed()
+
+
+class TestThePolicy:
+    def test_it_stops_scripts_and_requests(self, page: Chrome) -> None:
+        page.execute_script(
+            "const script = document.createElement('script'); script.textContent = 'window.smuggled = 1';"
+            "document.body.append(script);"
+            "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.smuggled = 2\">');"
+        )
+        asked = page.execute_async_script(
+            "fetch('https://example.org/').then(() => 'sent', () => 'refused').then(arguments[0])"
+        )
+        assert asked == "refused"
+        assert page.execute_script("return window.smuggled") is None
+        assert all("Content Security Policy" in entry["message"] for entry in page.get_log("browser"))
+        page.get("about:blank")  # what was put into this page must not serve another test

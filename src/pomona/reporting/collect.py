@@ -138,7 +138,8 @@ def _test(mark: str, answered: Sequence[_Answers], runs: Sequence[Run], finder: 
     names = list(dict.fromkeys(one.name for one in answered))
     recipes = [runs[one.run].recipe for one in answered]
     title = " / ".join(names)
-    corpus = finder.find(mark, names, recipes)
+    rows = max(len(one.predictions.logits) if one.predictions else 0 for one in answered)
+    corpus = finder.find(mark, rows, names, recipes)
     if corpus is None:
         entries = tuple(Entry(one.run, one.scores, one.predictions) for one in answered)
         note = (
@@ -201,29 +202,29 @@ class _Finder:
     """Corpora by fingerprint; every source is read or drawn once."""
 
     def __init__(self, sources: Sequence[str]) -> None:
-        self.known: dict[str, Corpus] = {}
+        self.corpora = [_named(source) for source in sources]  # what was named must be there
+        self.known = {corpus.fingerprint: corpus for corpus in self.corpora}
         self.tried: set[Any] = set()
-        for source in sources:  # what was named must be there
-            self._keep(_named(source))
 
-    def find(self, fingerprint: str, names: Sequence[str], recipes: Sequence[Recipe]) -> Corpus | None:
-        """The corpus of this fingerprint, if any source that the recipes speak of has it."""
+    def find(self, fingerprint: str, rows: int, names: Sequence[str], recipes: Sequence[Recipe]) -> Corpus | None:
+        """The corpus of this fingerprint, if any source that the recipes speak of has it, be it as its first rows."""
         for recipe in recipes:
-            for key, make in self._candidates(names, recipe):
+            for key, make in self._candidates(rows, names, recipe):
                 if fingerprint in self.known:
                     return self.known[fingerprint]
                 if key not in self.tried:
                     self.tried.add(key)
-                    try:
-                        self._keep(make())
-                    except PomonaError:
-                        continue  # a file that is gone, a task that no longer has this split: not the one we look for
+                    with suppress(PomonaError):  # a file that is gone, a split that is no more: not what we look for
+                        self.corpora.append(make())
+                        self.known[self.corpora[-1].fingerprint] = self.corpora[-1]
+        if fingerprint not in self.known:
+            for part in (corpus[:rows] for corpus in self.corpora if len(corpus) > rows):
+                self.known[part.fingerprint] = part
         return self.known.get(fingerprint)
 
-    def _keep(self, corpus: Corpus) -> None:
-        self.known[corpus.fingerprint] = corpus
-
-    def _candidates(self, names: Sequence[str], recipe: Recipe) -> Iterator[tuple[Any, Callable[[], Corpus]]]:
+    @staticmethod
+    def _candidates(rows: int, names: Sequence[str], recipe: Recipe) -> Iterator[tuple[Any, Callable[[], Corpus]]]:
+        """Files that the recipe mentions, then the splits of its task that are large enough, likely ones first."""
         for path in dict.fromkeys([*recipe.exclude, recipe.data]):
             if path != recipe.data or Path(path).is_file():
                 yield path, lambda path=path: corpus_from(str(data_file(path)))  # type: ignore[misc]
@@ -231,7 +232,8 @@ class _Finder:
             sizes = TASKS.build(recipe.data, recipe.data_settings).sizes
         except PomonaError:
             return
-        splits = sorted((split for split in sizes if split != "train"), key=lambda split: split not in names)
+        large = [split for split, size in sizes.items() if split != "train" and size >= rows]
+        splits = sorted(large, key=lambda split: split not in names)
         for split in splits:
             yield (
                 (recipe.data, split, recipe.data_seed, repr(recipe.data_settings)),
