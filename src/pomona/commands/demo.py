@@ -13,11 +13,21 @@ from pomona import terminal
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for what the demo makes.")] = Path("demo"),
     seed: Annotated[int, typer.Option(help="Which draw.")] = 0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="For machines: the facts at the end; the story goes to standard error.")
+    ] = False,
 ) -> None:
     """Generate listops/d20s, draw a few trees, verify every row, and print what is known of the data.
 
     Example: [bold]pomona demo[/bold]
     """
+    with terminal.aside(really=as_json):
+        facts = _tell(out, seed)
+    if as_json:
+        terminal.emit_json({"folder": str(out), "facts": facts})
+
+
+def _tell(out: Path, seed: int) -> dict[str, str]:
     import numpy as np
 
     from pomona import binary, formats
@@ -67,6 +77,7 @@ def demo(
         f"\nEverything is in [bold]{terminal.plain(out)}/[/bold]. No model was trained here; the next thing to try:\n"
         f"  pomona show {name} -n 5        pomona ls        pomona stats {terminal.plain(out)}/train.tsv"
     )
+    return dict(rows)
 
 
 def _root_operator(train: object, test: object) -> float:
