@@ -269,3 +269,36 @@ def test_quirks_of_the_papers_code_change_what_they_should(name):
         module = build(recipe, corpus.vocabulary, corpus.outcomes).double().eval()
         alone, together = (module(Batch.of(sentences, some)).logits[0] for some in (rows[:1], rows))
         assert torch.allclose(alone, together, rtol=0, atol=1e-9) == same
+
+
+def test_fresh_examples_every_epoch_and_none_of_them_held_out(tmp_path):
+    """Each epoch has its own draw, without dev and test; killed and begun again it ends with the same bits."""
+    from pomona import training
+
+    few = {"train": 300, "dev": 200, "test": 200}
+    recipe = Recipe("lstm", {"width": 8}, data_settings=few, dev_rows=200, epochs=3, fresh=True, longest=30)
+    first, dev = training.corpora(recipe)
+    held_out = training.held_out_keys(recipe, dev)
+    test = generate("listops/d20s", "test", 0, **few)
+    assert set(held_out.tolist()) == set(dev.keys.tolist()) | set(test.keys.tolist())
+    draws = [first, *(training.fresh_corpus(recipe, epoch, held_out) for epoch in (1, 2))]
+    for number, draw in enumerate(draws):
+        assert draw.lengths.max() <= 30
+        assert not np.isin(draw.keys, held_out).any()
+        assert all(np.isin(draw.keys, other.keys).mean() < 0.5 for other in draws[:number])
+    everything = generate("listops/d20s", "train", int(training.stream_key("fresh", 0, 1)) >> 1, **few)
+    kept = training.fresh_corpus(recipe, 1, everything.keys[:50])
+    assert not np.isin(kept.keys, everything.keys[:50]).any()
+    whole = train(recipe, tmp_path / "whole")
+
+    def kill(progress):
+        if progress.epoch == 1 and progress.step % 2:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(recipe, tmp_path / "parts", save_every=0, progress=kill)
+    assert_same_bits(train(recipe, tmp_path / "parts"), whole)
+    file = tmp_path / "data.tsv"
+    formats.write(first, file)
+    with pytest.raises(RunError, match="no fresh examples"):
+        train(dataclasses.replace(recipe, data=str(file), dev_rows=20), tmp_path / "file")

@@ -81,6 +81,9 @@ class Sentences:
     def step_start(self) -> npt.NDArray[np.int64]:
         return 2 * self.start - np.arange(len(self.start))  # 2n-1 steps for n tokens
 
+    def batch(self, rows: Ints, device: torch.device | str = "cpu") -> Batch:
+        return Batch.of(self, rows, device)
+
     def take(self, rows: Ints) -> Sentences:
         start, tokens = gather(self.start, rows)
         _, steps = gather(self.step_start, rows)

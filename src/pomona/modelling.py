@@ -10,6 +10,9 @@
 A new model is one new file in `pomona.models`; its fields are its settings, and the contract tests pick it up. A module
 draws its first weights from torch's generator, which training seeds for it, and everything else from the generator it
 is handed: `module(batch, random)`. Without one, or in evaluation, it must not draw at all.
+
+A model that does not read sentences with one tree and one answer says so in `read`: it turns a corpus into a Feed of
+its own, whose batches are what its module is handed. Training asks nothing of them but `targets`.
 """
 
 from __future__ import annotations
@@ -17,13 +20,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from pomona.batch import Sentences
+from pomona.compiled import Ints
+from pomona.corpus import Corpus
 from pomona.registry import Registry
 from pomona.trees import Forest
+
+
+class Feed(Protocol):
+    """A corpus in the numbers of one model."""
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """What a row costs: rows of like length are batched together."""
+
+    @property
+    def targets(self) -> npt.NDArray[np.int64]:
+        """[rows] or [rows, answers], positions among the outcomes; -1 where there is no answer."""
+
+    def __len__(self) -> int: ...
+
+    def batch(self, rows: Ints, device: torch.device | str = "cpu") -> Any:
+        """What the module is handed: it has `rows`, and `targets` as a tensor."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +65,15 @@ class Output:
     """What a model says of a batch.
 
     `trees` are the binary trees it built, if any; `nodes` has a row for each of their nodes in post-order, or, without
-    trees, for each token. Both are given in evaluation only. `penalty` is added to the loss.
+    trees, for each token. Both are given in evaluation only. The loss is the cross entropy of the logits unless the
+    module gives its own as `loss`; `penalty` is added to either.
     """
 
-    logits: Tensor  # [batch, classes]
+    logits: Tensor  # [batch, classes] or [batch, answers, classes]
     trees: Forest | None = None
     nodes: Tensor | None = None
     penalty: Tensor | None = None
+    loss: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +81,15 @@ class Model:
     """Settings of a model."""
 
     name: ClassVar[str]
+    example: ClassVar[str] = "listops/d20s"  # a task that it can be trained on
+
+    def words(self, corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """The words that the model knows and the answers it may give, from what it is trained on."""
+        return corpus.vocabulary, corpus.outcomes
+
+    def read(self, corpus: Corpus, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> Feed:
+        """The corpus in the model's own numbers."""
+        return Sentences.of(corpus, vocabulary, outcomes)
 
     def build(self, shape: Shape) -> nn.Module:
         raise NotImplementedError(f"{type(self).__name__} must define build(shape)")

@@ -60,6 +60,7 @@ class Recipe:
     data_settings: Mapping[str, Any] = field(default_factory=dict)
     data_seed: int = 0
     rows: int | None = None  # of the training split; None for all of it
+    fresh: bool = False  # every epoch draws its own examples; those of dev and test are left out
     longest: int | None = None  # tokens; longer training examples are left out
     exclude: tuple[str, ...] = ()  # files whose examples must not be trained on
     dev_rows: int = 2_000
@@ -138,13 +139,13 @@ class Predictions:
 
     corpus: str  # its fingerprint
     outcomes: tuple[Any, ...]
-    logits: npt.NDArray[np.float32]
+    logits: npt.NDArray[np.float32]  # [rows, outcomes] or [rows, answers, outcomes]
     trees: Forest | None = None
 
     @cached_property
     def answers(self) -> npt.NDArray[np.int64]:
-        """Positions in `outcomes`."""
-        return np.asarray(self.logits.argmax(axis=1), np.int64)
+        """Positions in `outcomes`, [rows] or [rows, answers]."""
+        return np.asarray(self.logits.argmax(axis=-1), np.int64)
 
     def save(self, path: Path) -> None:
         from safetensors.numpy import save

@@ -28,11 +28,11 @@ import torch
 from torch import Tensor, nn
 
 from pomona import formats
-from pomona.batch import Batch, Sentences, bucketed, by_length, shuffled
+from pomona.batch import bucketed, by_length, shuffled
 from pomona.compiled import Floats
 from pomona.corpus import Corpus
 from pomona.errors import RunError
-from pomona.modelling import MODELS, Shape, seeded
+from pomona.modelling import MODELS, Feed, Model, Shape, seeded
 from pomona.randomness import stream_key
 from pomona.runs import Predictions, Recipe, Run, environment
 from pomona.sampling import generate
@@ -90,11 +90,7 @@ def corpora(recipe: Recipe) -> tuple[Corpus, Corpus]:
         chosen_on = "test" if "test_selection" in recipe.fidelity else "dev"
         train = generate(recipe.data, "train", recipe.data_seed, recipe.rows, **recipe.data_settings)
         dev = generate(recipe.data, chosen_on, recipe.data_seed, **recipe.data_settings)[: recipe.dev_rows]
-    for path in recipe.exclude:
-        keys = formats.read(data_file(path)).keys
-        train, dev = train[~np.isin(train.keys, keys)], dev[~np.isin(dev.keys, keys)]
-    if recipe.longest is not None:
-        train = train[train.lengths <= recipe.longest]
+    train, dev = _admitted(train, recipe), _without(dev, _excluded(recipe))
     for name, corpus in (("train", train), ("dev", dev)):
         if not len(corpus):
             raise RunError(
@@ -102,6 +98,39 @@ def corpora(recipe: Recipe) -> tuple[Corpus, Corpus]:
                 f"(longest = {recipe.longest}, rows = {recipe.rows}, dev_rows = {recipe.dev_rows})"
             )
     return train, dev
+
+
+def fresh_corpus(recipe: Recipe, epoch: int, held_out: npt.NDArray[np.uint64]) -> Corpus:
+    """The examples of a later epoch of a recipe with `fresh`, without those whose keys are held out."""
+    seed = int(stream_key("fresh", recipe.data_seed, epoch)) >> 1
+    drawn = generate(recipe.data, "train", seed, recipe.rows, **recipe.data_settings)
+    return _admitted(_without(drawn, held_out), recipe)
+
+
+def held_out_keys(recipe: Recipe, dev: Corpus) -> npt.NDArray[np.uint64]:
+    """Keys of dev and of test: what a fresh draw must leave out, since it knows nothing of the splits."""
+    if Path(recipe.data).is_file():
+        raise RunError(
+            f"{recipe.data} is a file, and no fresh examples can be drawn from it; name a task or fresh=false"
+        )
+    test = generate(recipe.data, "test", recipe.data_seed, **recipe.data_settings)
+    return np.concatenate([dev.keys, test.keys])
+
+
+def _admitted(train: Corpus, recipe: Recipe) -> Corpus:
+    """What of a draw may be trained on."""
+    train = _without(train, _excluded(recipe))
+    return train if recipe.longest is None else train[train.lengths <= recipe.longest]
+
+
+def _excluded(recipe: Recipe) -> npt.NDArray[np.uint64]:
+    keys = [formats.read(data_file(path)).keys for path in recipe.exclude]
+    return np.concatenate(keys) if keys else np.zeros(0, np.uint64)
+
+
+def _without(corpus: Corpus, keys: npt.NDArray[np.uint64]) -> Corpus:
+    found: Corpus = corpus[~np.isin(corpus.keys, keys)] if len(keys) else corpus
+    return found
 
 
 # -- training ---------------------------------------------------------------------------------------------------------
@@ -164,9 +193,12 @@ class _Trainer:
         self.save_every, self.progress = save_every, progress
         train, dev = corpora(self.recipe)
         run.check_data({"train": train.fingerprint, "dev": dev.fingerprint})
-        self.vocabulary, self.outcomes = train.vocabulary, train.outcomes
-        self.train = Sentences.of(train, self.vocabulary, self.outcomes)
-        self.dev = Sentences.of(dev, self.vocabulary, self.outcomes)
+        self.model = model_of(self.recipe)
+        self.vocabulary, self.outcomes = self.model.words(train)
+        self.train = self.model.read(train, self.vocabulary, self.outcomes)
+        self.drawn = 0  # the epoch whose examples these are, when every epoch has its own
+        self.held_out = held_out_keys(self.recipe, dev) if self.recipe.fresh else None
+        self.dev = self.model.read(dev, self.vocabulary, self.outcomes)
         self.dev_batches = _answer_batches(self.dev, device)
         self.module = build(self.recipe, self.vocabulary, self.outcomes).to(device)
         self.names, self.weights = zip(*self.module.named_parameters(), strict=True)
@@ -203,6 +235,9 @@ class _Trainer:
         (self.run.folder / "state.safetensors").unlink(missing_ok=True)
 
     def _batches(self, epoch: int) -> list[npt.NDArray[np.int64]]:
+        if self.held_out is not None and epoch != self.drawn:
+            corpus = fresh_corpus(self.recipe, epoch, self.held_out)
+            self.train, self.drawn = self.model.read(corpus, self.vocabulary, self.outcomes), epoch
         make = bucketed if self.recipe.batching == "bucketed" else shuffled
         return make(self.train.lengths, self.recipe.batch, stream_key("order", self.recipe.seed, epoch))
 
@@ -216,12 +251,15 @@ class _Trainer:
 
     def _step(self, rows: npt.NDArray[np.int64], batches: int) -> None:
         recipe, state = self.recipe, self.state
-        batch = Batch.of(self.train, rows, self.device)
+        batch = self.train.batch(rows, self.device)
         random = torch.Generator(self.device)
         random.manual_seed(int(stream_key("step", recipe.seed, state.step)) >> 1)
         self.module.train()
         output = self.module(batch, random)
-        loss = nn.functional.cross_entropy(output.logits, batch.targets, ignore_index=-1)
+        loss = output.loss
+        if loss is None:
+            flat = output.logits.flatten(0, -2), batch.targets.flatten()
+            loss = nn.functional.cross_entropy(*flat, ignore_index=-1)
         total = loss if output.penalty is None else loss + output.penalty
         self.adam.zero_grad(set_to_none=True)
         total.backward()
@@ -240,7 +278,7 @@ class _Trainer:
         self.adam.step()
         state.step += 1
         state.loss += value * len(rows)
-        state.right += int((output.logits.argmax(1) == batch.targets).sum())
+        state.right += int(_right(output.logits.detach().argmax(-1) == batch.targets).sum())
         state.seen += len(rows)
         if self.progress:
             self.sped.add(len(rows))
@@ -252,7 +290,7 @@ class _Trainer:
     def _end_epoch(self) -> None:
         recipe, state = self.recipe, self.state
         logits, _ = answer(self.module, self.dev_batches)
-        accuracy = float((logits.argmax(1) == self.dev.targets).mean())
+        accuracy = float(_right(logits.argmax(-1) == self.dev.targets).mean())
         now = time.process_time()
         seconds, self.clock = now - self.clock, now
         state.seconds += seconds
@@ -345,11 +383,14 @@ class _Speed:
 # -- modules and their weights ---------------------------------------------------------------------------------------
 
 
+def model_of(recipe: Recipe) -> Model:
+    return MODELS.build(recipe.model, recipe.settings)
+
+
 def build(recipe: Recipe, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> nn.Module:
     """The module of a recipe with its first weights, which depend on the recipe's seed alone."""
-    model = MODELS.build(recipe.model, recipe.settings)
     with seeded(int(stream_key("first weights", recipe.seed)) >> 1):
-        return model.build(Shape(len(vocabulary), len(outcomes), recipe.fidelity))
+        return model_of(recipe).build(Shape(len(vocabulary), len(outcomes), recipe.fidelity))
 
 
 def load(run: Run, which: str = "best") -> tuple[nn.Module, tuple[str, ...], tuple[Any, ...]]:
@@ -381,11 +422,16 @@ def read_torch(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 # -- answering ------------------------------------------------------------------------------------------------------
 
 
-def _answer_batches(sentences: Sentences, device: torch.device | str) -> list[Batch]:
-    return [Batch.of(sentences, rows, device) for rows in by_length(sentences.lengths, ANSWER_ROWS, ANSWER_AREA)]
+def _right(equal: Any) -> Any:
+    """Rows whose answers, one or several, are all right."""
+    return equal if equal.ndim == 1 else equal.all(1)
 
 
-def answer(module: nn.Module, batches: list[Batch]) -> tuple[npt.NDArray[np.float32], Forest | None]:
+def _answer_batches(feed: Feed, device: torch.device | str) -> list[Any]:
+    return [feed.batch(rows, device) for rows in by_length(feed.lengths, ANSWER_ROWS, ANSWER_AREA)]
+
+
+def answer(module: nn.Module, batches: list[Any]) -> tuple[npt.NDArray[np.float32], Forest | None]:
     """Logits of every row, and the trees built, in the order of the corpus. Batches keep their plans for next time."""
     module.eval()
     order = np.concatenate([batch.rows for batch in batches])
@@ -403,14 +449,15 @@ def answer(module: nn.Module, batches: list[Batch]) -> tuple[npt.NDArray[np.floa
 def predict(run: Run, corpus: Corpus, *, which: str = "best", device: str = "cpu", threads: int = 1) -> Predictions:
     """What a trained run says of any corpus."""
     module, vocabulary, outcomes = load(run, which)
-    sentences = Sentences.of(corpus, vocabulary, outcomes)
+    feed = model_of(run.recipe).read(corpus, vocabulary, outcomes)
     with _threads(threads), _memory_errors(run.recipe):
-        logits, trees = answer(module.to(device), _answer_batches(sentences, device))
+        logits, trees = answer(module.to(device), _answer_batches(feed, device))
     return Predictions(corpus.fingerprint, outcomes, logits, trees)
 
 
 def _cross_entropy(logits: Floats, targets: npt.NDArray[np.int64]) -> float:
     known = targets >= 0
-    shifted = logits[known] - logits[known].max(1, keepdims=True)
-    chosen = shifted[np.arange(len(shifted)), targets[known]]
+    logits, targets = logits[known], targets[known]
+    shifted = logits - logits.max(1, keepdims=True)
+    chosen = shifted[np.arange(len(shifted)), targets]
     return float((np.log(np.exp(shifted).sum(1)) - chosen).mean())

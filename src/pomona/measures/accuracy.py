@@ -21,12 +21,20 @@ from pomona.runs import Predictions, Score
 
 
 def accuracy(corpus: Corpus, predictions: Predictions) -> Score:
-    """The share of right answers; the predictions must be about this very corpus."""
-    check_same(corpus, predictions)
-    place = {outcome: number for number, outcome in enumerate(predictions.outcomes)}
-    targets = np.array([place.get(outcome, -1) for outcome in corpus.outcomes])[corpus.targets[:, 0]]
-    right = (predictions.answers == targets).astype(np.float64)
+    """The share of examples whose answers are all right; the predictions must be about this very corpus."""
+    right = np.asarray(right_answers(corpus, predictions).all(1), np.float64)
     return Score(float(right.mean()), right, wilson(int(right.sum()), len(right)))
+
+
+def right_answers(corpus: Corpus, predictions: Predictions) -> npt.NDArray[np.bool_]:
+    """[rows, answers]: which of the answers to each example are right."""
+    check_same(corpus, predictions)
+    answers = predictions.answers.reshape(len(corpus), -1)
+    if answers.shape != corpus.targets.shape:
+        raise MeasureError(f"{answers.shape[1]} answers to each example, which has {corpus.targets.shape[1]}")
+    place = {outcome: number for number, outcome in enumerate(predictions.outcomes)}
+    targets = np.array([*(place.get(outcome, -1) for outcome in corpus.outcomes), -1])[corpus.targets]
+    return np.asarray(answers == targets)
 
 
 def check_same(corpus: Corpus, predictions: Predictions) -> None:

@@ -9,13 +9,25 @@ normalise over the batch. Settings were chosen on dev; docs/models.md says what 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
-from pomona.runs import Recipe
+import numpy as np
 
-TITLE = "ListOps: A Diagnostic Dataset for Latent Tree Learning"
+from pomona import brackets, formats
+from pomona.binary import binarise, branching
+from pomona.corpus import Corpus
+from pomona.measures import parse_f1 as f1
+from pomona.measures.effective_depth import effective_depth
+from pomona.reproducing import PAPERS, Budget, Cell, Paper, Plan, slug
+from pomona.runs import Recipe, Run
+from pomona.sampling import corpus_of_trees, generate
+from pomona.shortcuts import ladder
+from pomona.sources import data_file
+
 TEST = "listops/test_d20s.tsv"  # the paper's own test set, under the data folder
-Budget = Literal["smoke", "cpu", "paper"]
 
 # where, row, column, what the paper printed
 PRINTED: tuple[tuple[str, str, str, float], ...] = (
@@ -62,6 +74,9 @@ PRINTED: tuple[tuple[str, str, str, float], ...] = (
     ("Table 3", "Random Trees", "depth", 5.2),
     ("Figure 3", "training set", "average depth", 9.6),
 )
+TREES = {"F1 left": "f1_left", "F1 right": "f1_right", "F1 gold": "f1_gold", "depth": "depth"}
+DEPTHS = (*range(0, 45, 5), float("inf"))  # bins of Figure 3, which has no numbers but the mean
+SIZES = (90_000, 240_000, 540_000, 990_000)  # training sets of Figure 4, which has no numbers in print
 
 # Trees drawn in Figure 2, with the answers the paper's models gave.
 FIGURE_2 = (
@@ -69,6 +84,8 @@ FIGURE_2 = (
     ("[SM [SM [SM [MAX 5 6 ] 2 ] 0 ] 5 0 8 6 ]", 7, {"RL-SPINN 128D": 7, "ST-Gumbel 128D": 2}),
     ("[MED 6 [MED 3 2 2 ] 8 5 [MED 8 6 2 ] ]", 6, {"RL-SPINN 128D": 6, "ST-Gumbel 128D": 5}),
 )
+
+_DRAWN = ("RL-SPINN 128D", "ST-Gumbel 128D")  # the models of Figure 2
 
 _SHARED: dict[str, Any] = {
     "data": "listops/d20s",
@@ -117,3 +134,184 @@ def recipes(budget: Budget) -> dict[str, list[Recipe]]:
             recipe, seeds = dataclasses.replace(recipe, epochs=2 * recipe.epochs), 4
         made[row] = [dataclasses.replace(recipe, seed=seed) for seed in range(seeds)]
     return made
+
+
+def larger(budget: Budget) -> dict[str, dict[int, Recipe]]:
+    """The runs of Figure 4 beyond 90,000 examples: as many steps as for 90,000 and, with `paper`, as many epochs."""
+    sizes = {"smoke": (), "cpu": SIZES[1:2], "paper": SIZES[1:]}[budget]
+    made: dict[str, dict[int, Recipe]] = {}
+    for row in ("LSTM 128D", "RL-SPINN 128D", "ST-Gumbel 128D"):
+        first = recipes(budget)[row][0]
+        for size in sizes:
+            epochs = first.epochs if budget == "paper" else max(1, round(first.epochs * SIZES[0] / size))
+            recipe = dataclasses.replace(first, data_settings={"train": size}, epochs=epochs)
+            made.setdefault(row, {})[size] = recipe
+    return made
+
+
+@PAPERS.add("listops_2018")
+@dataclass(frozen=True)
+class ListOps2018(Paper):
+    """ListOps: A Diagnostic Dataset for Latent Tree Learning (Nangia and Bowman 2018)."""
+
+    title = "ListOps: A Diagnostic Dataset for Latent Tree Learning"
+    places = ("Table 1", "Table 2", "Table 3", "Figure 2", "Figure 3", "Figure 4")
+
+    def measure(self, plan: Plan) -> dict[str, Any]:
+        runs = _table_runs(plan)
+        bigger = _bigger_runs(plan)
+        test = formats.read(data_file(TEST))
+        train = generate("listops/d20s", "train", 0)  # what the ladder and Figure 3 are about, whatever the budget
+        found = _Found(plan, test, train, runs)
+        cells = [found.cell(*printed) for printed in PRINTED]
+        cells += [*found.figure_2(), *found.figure_3(), *found.figure_4(bigger)]
+        everything = [*((row, run) for row, some in runs.items() for run in some), *bigger.values()]
+        return {
+            "cells": cells,
+            "ladder": {rung.name: round(100 * rung.accuracy, 2) for rung in ladder(test, train).rungs},
+            "runs": [_about(run, row, test, train) for row, run in everything],
+        }
+
+
+def _table_runs(plan: Plan) -> dict[str, list[Run]]:
+    """The finished runs of each row."""
+    places = {(where, row) for where, row, *_ in PRINTED} | {("Figure 2", row) for row in _DRAWN}
+    runs: dict[str, list[Run]] = {}
+    for row, some in recipes(plan.budget).items():
+        wanted = any(plan.wants(where, row) for where, name in places if name == row)
+        for recipe in some:
+            run = plan.run(recipe, slug(row, recipe.seed), _tests(recipe), train=wanted)
+            if run is not None:
+                runs.setdefault(row, []).append(run)
+    return runs
+
+
+def _bigger_runs(plan: Plan) -> dict[tuple[str, int], tuple[str, Run]]:
+    """The finished runs of Figure 4, by row and size."""
+    made = {}
+    for row, some in larger(plan.budget).items():
+        for size, recipe in some.items():
+            name = f"{row} {size // 1000}k"
+            run = plan.run(recipe, slug(name, recipe.seed), _tests(recipe), train=plan.wants("Figure 4", row))
+            if run is not None:
+                made[row, size] = name, run
+    return made
+
+
+def _tests(recipe: Recipe) -> dict[str, Any]:
+    return {
+        "test_d20s": lambda: formats.read(data_file(TEST)),
+        "test": lambda: generate(recipe.data, "test", recipe.data_seed, **recipe.data_settings),
+        "figure_2": figure_2,
+    }
+
+
+def figure_2() -> Corpus:
+    """The three sentences whose trees are drawn in Figure 2."""
+    return corpus_of_trees(brackets.read([text for text, *_ in FIGURE_2]))
+
+
+def _about(run: Run, row: str, test: Corpus, train: Corpus) -> dict[str, Any]:
+    """One run for the record; its effective depth is that of its answers on the paper's test set."""
+    scores = {
+        name: {key: value for key, value in found.items() if key != "fingerprint"} for name, found in run.scores.items()
+    }
+    predictions = run.predictions("test_d20s")
+    if predictions is not None:
+        answers = [predictions.outcomes[place] for place in predictions.answers.tolist()]
+        scores["test_d20s"]["effective_depth"] = effective_depth(test, answers, train=train).as_dict()
+    return {"row": row, "recipe": run.recipe.plain, **run.summary, "environment": run.environment, "scores": scores}
+
+
+class _Found:
+    """What was measured, by row and column."""
+
+    def __init__(self, plan: Plan, test: Corpus, train: Corpus, runs: dict[str, list[Run]]) -> None:
+        self.plan, self.test, self.train, self.runs = plan, test, train, runs
+
+    def cell(self, where: str, row: str, column: str, printed: float) -> Cell:
+        """Table 2 has means over runs. Tables 1 and 3 show the paper's best run; ours is the one that dev chooses."""
+        scale = 1 if "depth" in column else 100
+        values = [scale * value for value in self._values(row, column)]
+        measured = None
+        if values and column == "max accuracy":
+            measured = round(max(values), 2)
+        elif values and row in ROWS and where != "Table 2":
+            measured = round(values[self.runs[row].index(best_on_dev(self.runs[row]))], 2)
+        runs = len(self.runs.get(row, []))
+        return self.plan.cell(where, row, column, printed, values, measured=measured, runs=runs)
+
+    def figure_2(self) -> list[Cell]:
+        """What the best runs answer to the sentences of Figure 2, and the trees they build."""
+        cells = []
+        for place, (text, truth, printed) in enumerate(FIGURE_2):
+            for row in _DRAWN:
+                run = best_on_dev(self.runs[row]) if self.runs.get(row) else None
+                said = run.predictions("figure_2") if run is not None else None
+                answer = None if said is None else float(said.outcomes[int(said.answers[place])])
+                column = f"answer to {text} (truth {truth})"
+                values = [] if answer is None else [answer]
+                cell = self.plan.cell("Figure 2", row, column, printed[row], values)
+                if said is not None and said.trees is not None:
+                    cell["tree"] = brackets.write(said.trees[place : place + 1])[0]
+                cells.append(cell)
+        return cells
+
+    def figure_3(self) -> list[Cell]:
+        """How average depth is spread over the training set."""
+        depths = f1.average_depth(binarise(self.train.forest), resamples=1).per_sentence
+        cells = []
+        for low, high in pairwise(DEPTHS):
+            share = 100 * float(((depths >= low) & (depths < high)).mean())
+            column = f"% of trees of average depth {low:g} to {high:g}" if high < 1e9 else f"% deeper than {low:g}"
+            cells.append(self.plan.cell("Figure 3", "training set", column, None, [share], runs=0))
+        return cells
+
+    def figure_4(self, bigger: dict[tuple[str, int], tuple[str, Run]]) -> list[Cell]:
+        """Accuracy by the size of the training set; the paper gives a plot and no numbers."""
+        cells = []
+        for row in ("LSTM 128D", "RL-SPINN 128D", "ST-Gumbel 128D"):
+            for size in SIZES:
+                trained = [run for place, (_, run) in bigger.items() if place == (row, size)]
+                runs = self.runs.get(row, []) if size == SIZES[0] else trained
+                values = [100 * run.scores["test_d20s"]["accuracy"] for run in runs]
+                cells.append(self.plan.cell("Figure 4", row, f"accuracy from {size // 1000}k", None, values))
+        return cells
+
+    def _values(self, row: str, column: str) -> list[float]:
+        if row == "Random Trees":
+            return [self._random(column)]
+        if row == "Ground-Truth Trees":
+            return [self._gold(column)]
+        if row == "training set":
+            return [f1.average_depth(binarise(self.train.forest), resamples=1).value]
+        runs = self.runs.get(row, [])
+        scores = [run.scores["test_d20s"] for run in runs]
+        if column == "accuracy" or column.endswith(" accuracy"):
+            return [one["accuracy"] for one in scores]
+        if column == "self F1":
+            trees = [found.trees for run in runs if (found := run.predictions("test_d20s")) and found.trees is not None]
+            return [f1.self_f1(trees, resamples=1).value] if len(trees) > 1 else []
+        return [one[TREES[column]] for one in scores]
+
+    def _random(self, column: str) -> float:
+        """Exact expectations; no tree is drawn."""
+        lengths = self.test.lengths
+        if column == "F1 gold":
+            return f1.expected_f1(binarise(self.test.forest), resamples=1).value
+        if column == "depth":
+            return float(f1.expected_depth(lengths[lengths > 1]).mean())
+        expected = f1.expected_self_f1(lengths) if column == "self F1" else f1.expected_branching_f1(lengths)
+        return float(np.nanmean(expected))
+
+    def _gold(self, column: str) -> float:
+        gold = binarise(self.test.forest)
+        if column == "depth":
+            return f1.average_depth(gold, resamples=1).value
+        other = gold if column == "F1 gold" else branching(self.test.lengths, "left" if "left" in column else "right")
+        return f1.parse_f1(gold, other, resamples=1).value
+
+
+def best_on_dev(runs: Iterable[Run]) -> Run:
+    """The run whose dev accuracy is highest: the one whose trees are drawn (Figure 2)."""
+    return max(runs, key=lambda run: float(run.summary["dev"]))
