@@ -297,7 +297,9 @@ class Pairs:
         weights = {name: torch.as_tensor(value).to(device, dtype) for name, value in drawn.items()}
         moments = ("square",) if game.optimiser == "rmsprop" else ("mean", "square")
         memory = {f"{name}/{moment}": torch.zeros_like(weights[name]) for name in weights for moment in moments}
-        return cls(game, seed, numbers, weights, memory, torch.zeros(len(drawn["speaker.first.bias"])).to(device, dtype))
+        return cls(
+            game, seed, numbers, weights, memory, torch.zeros(len(drawn["speaker.first.bias"])).to(device, dtype)
+        )
 
     def step(self) -> Tensor:
         """One batch for every pair; their mean rewards. The referents come from the pairs' own training thirds."""
