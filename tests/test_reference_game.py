@@ -1,4 +1,4 @@
-"""The reference game: trained together as alone, the held-out third unseen, killed and gone on with, refused when wrong."""
+"""The reference game: trained together as alone, the held-out third unseen, killed and gone on with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 from oracles_game import PlainPair
 from pomona.errors import SpecError
 from pomona.experiments.pairs import Pairs
-from pomona.experiments.reference_game import FEATURES, READINGS, REFERENTS, TARGETS, TRAINED, Game, trained_on
+from pomona.experiments.reference_game import (
+    COLOURS,
+    FEATURES,
+    PARTS,
+    READINGS,
+    REFERENTS,
+    TARGETS,
+    TRAINED,
+    Game,
+    trained_on,
+)
 
 SMALL = {name: dataclasses.replace(game, hidden=7, batch=24) for name, game in READINGS.items()}
 
@@ -28,9 +38,10 @@ def test_the_referents_are_the_papers() -> None:
     assert FEATURES.shape == (48, 12)
     assert (FEATURES.sum(1) == 2).all()
     for row, ((one, first), (two, second)) in enumerate(REFERENTS):
-        assert one != two
-        said = {(3, 4): (one, two)}, first, second
-        assert said[1:] == tuple(("red", "green", "blue", "black")[c] for c in TARGETS["colours"][row])
+        assert (one, two) == tuple(PARTS[part] for part in TARGETS["parts"][row])
+        assert (first, second) == tuple(COLOURS[colour] for colour in TARGETS["colours"][row])
+        seen = FEATURES[row].reshape(3, 4)
+        assert seen[PARTS.index(one), COLOURS.index(first)] == seen[PARTS.index(two), COLOURS.index(second)] == 1
 
 
 @pytest.mark.parametrize("reading", READINGS)

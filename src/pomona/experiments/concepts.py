@@ -28,8 +28,20 @@ from pomona.files import read_bytes
 from pomona.randomness import stream_key
 
 SIDE = 28
-COLOURS = {"red": (220, 40, 40), "green": (30, 160, 60), "blue": (40, 70, 220), "purple": (150, 50, 170), "brown": (130, 80, 30)}  # fmt: skip
-GROUNDS = {"black": (0, 0, 0), "white": (250, 250, 250), "yellow": (250, 230, 90), "cyan": (120, 230, 240), "salmon": (250, 150, 130)}  # fmt: skip
+COLOURS = {
+    "red": (220, 40, 40),
+    "green": (30, 160, 60),
+    "blue": (40, 70, 220),
+    "purple": (150, 50, 170),
+    "brown": (130, 80, 30),
+}
+GROUNDS = {
+    "black": (0, 0, 0),
+    "white": (250, 250, 250),
+    "yellow": (250, 230, 90),
+    "cyan": (120, 230, 240),
+    "salmon": (250, 150, 130),
+}
 STROKES = ("plain stroke", "heavy stroke")
 KINDS: tuple[tuple[str, ...], ...] = (
     tuple(f"digit {number}" for number in range(10)),
@@ -37,8 +49,10 @@ KINDS: tuple[tuple[str, ...], ...] = (
     tuple(f"{name} background" for name in GROUNDS),
     STROKES,
 )
-IMAGES = ("first", "second", "positive", "negative")
-FILES = {"images": ("t10k-images-idx3-ubyte", "train-images-idx3-ubyte"), "labels": ("t10k-labels-idx1-ubyte", "train-labels-idx1-ubyte")}  # fmt: skip
+FILES = {
+    "images": ("t10k-images-idx3-ubyte", "train-images-idx3-ubyte"),
+    "labels": ("t10k-labels-idx1-ubyte", "train-labels-idx1-ubyte"),
+}
 
 
 @dataclass(frozen=True, eq=False)

@@ -74,7 +74,8 @@ class Classifier(nn.Module):
         return torch.tanh(self.join(self.see(first) + self.see(second)))
 
     def forward(self, first: Tensor, second: Tensor, test: Tensor) -> Tensor:
-        return (self.represent(first, second) * self.see(test)).sum(1)
+        answer: Tensor = (self.represent(first, second) * self.see(test)).sum(1)
+        return answer
 
 
 class Pictures:
@@ -123,10 +124,9 @@ class _World:
 
 
 def learn(folder: Folder, *, most: int | None = None, device: str = "cpu", say: Say = lambda text: None) -> None:
-    """Train every run that is not finished, at most so many now. Resumes after the last whole epoch, to the same bits."""
-    settings = Dynamics(
-        **{key: value for key, value in folder.read("settings.json", {}).items() if key != "experiment"}
-    )
+    """Train every run that is not finished, at most so many now. Resumes after the last whole epoch, to the bit."""
+    known = folder.read("settings.json", {})
+    settings = Dynamics(**{key: value for key, value in known.items() if key != "experiment"})
     missing = [run for run in range(settings.runs) if not (folder.path / f"run-{run}.json").exists()][:most]
     if not missing:
         return
@@ -243,9 +243,21 @@ def _restore(model: nn.Module, optimiser: Any, path: Path) -> list[dict[str, Any
     return list(about["curve"])
 
 
+def thetas(folder: Path) -> list[npt.NDArray[np.float64]]:
+    """The last classifiers of every finished run, [items, 64]."""
+    paths = sorted(folder.glob("theta-*.safetensors"), key=lambda path: int(path.stem[6:]))
+    return [read_torch(path)[0]["theta"].double().numpy() for path in paths]
+
+
+def derivations(settings: Dynamics) -> Derivations:
+    """What the classifiers of every run are of."""
+    return _World.make(settings, "cpu").derivations
+
+
 # -- judging --------------------------------------------------------------------------------------------------------
 
 TRES = ("exact", "legacy", "frozen")
+CHOICES = ("before the best epoch", "from most entropy to the best", "all epochs")
 INFORMATIONS = ("entropy", "entropy_range", "information")
 
 
@@ -259,9 +271,9 @@ def selections(curves: list[list[dict[str, Any]]]) -> dict[str, list[tuple[int, 
     for run, curve in enumerate(curves):
         best = int(np.argmax([entry["accuracy"] for entry in curve]))
         most = int(np.argmax([entry["entropy"] for entry in curve[: best + 1]]))
-        chosen["before the best epoch"] += [(run, epoch) for epoch in range(best)]
-        chosen["from most entropy to the best"] += [(run, epoch) for epoch in range(most, best)]
-        chosen["all"] += [(run, epoch) for epoch in range(len(curve))]
+        chosen[CHOICES[0]] += [(run, epoch) for epoch in range(best)]
+        chosen[CHOICES[1]] += [(run, epoch) for epoch in range(most, best)]
+        chosen[CHOICES[2]] += [(run, epoch) for epoch in range(len(curve))]
     return chosen
 
 

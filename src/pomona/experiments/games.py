@@ -21,12 +21,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from pomona.compiled import Ints
+from pomona.compiled import Floats, Ints
 from pomona.experiments.correlations import correlate, gap
 from pomona.experiments.folders import Folder, Say
 from pomona.experiments.pairs import Pairs
 from pomona.experiments.reference_game import REFERENTS, Game, Languages
 from pomona.measures.disentanglement import posdis
+from pomona.measures.edit_distance import check_proposition_1
 from pomona.measures.topographic import topographic_similarity
 from pomona.reconstruction import ReconstructionWarning, tre
 from pomona.reconstruction.legacy import andreas2019
@@ -37,8 +38,8 @@ SAVE_EVERY = 60.0  # seconds
 LEGACY_STEPS = 1000
 SUCCESS = 0.5  # of the reward on held-out referents: the paper's "successful" runs
 ATTRIBUTES = [[part, colour, other, tone] for (part, colour), (other, tone) in REFERENTS]
-# Without A and B, a primitive in each place has a vector of its own. Every A and B is a special case of that, the fit is
-# a linear programme, and the two differ little; so this is what shuffled languages are fitted with.
+# Without A and B, a primitive in each place has a vector of its own. Every A and B is a special case of that, the fit
+# is a linear programme, and the two differ little; so this is what shuffled languages are fitted with.
 PLACED = [tuple(f"{place} {name}" for place, name in enumerate(row)) for row in ATTRIBUTES]
 SHUFFLES = 200
 
@@ -136,10 +137,10 @@ def measure(folder: Folder, *, say: Say = lambda text: None) -> list[dict[str, A
     return scores
 
 
-def one_hot(messages: list[str]) -> np.ndarray:
+def one_hot(messages: list[str]) -> Floats:
     """[48, places, symbols + 2], as TRE is given messages."""
     symbols = np.array([[ord(letter) - 97 for letter in message] for message in messages])
-    return np.eye(18)[symbols]
+    return np.asarray(np.eye(18)[symbols])
 
 
 def scores_of(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,6 +176,7 @@ def scores_of(row: Mapping[str, Any]) -> dict[str, Any]:
         "posdis": _number(posdis(ATTRIBUTES, row["messages"]).value),
         "messages": len(kinds),
         "information": float(-(share * np.log(share)).sum()) + 0.0,
+        "proposition": dataclasses.asdict(check_proposition_1(fit, rescale=True)),
         "exact_seconds": round(exact_seconds, 2),
     }
 
@@ -205,9 +207,7 @@ def judge(scores: list[dict[str, Any]]) -> dict[str, Any]:
             difference = gap(here["exact"], here["legacy"], here[against])
             found["gaps"].append({"against": label, "runs": runs, **difference.plain})
     over = columns["legacy"] / np.where(columns["exact"] > 1e-9, columns["exact"], np.nan) - 1
-    found["overstatement"] = (
-        {"median": float(np.nanmedian(over)), "highest": float(np.nanmax(over))} if len(over) else {}
-    )
+    found["overstatement"] = {"median": float(np.nanmedian(over)), "highest": float(np.nanmax(over))} if scores else {}
     found["above_zero"] = int((columns["legacy"] > 4.0).sum())  # predicting nothing at all costs 4.0
     found["optimal"] = sum(row["status"] == "optimal" for row in scores)
     found["widest_bracket"] = max((row["exact"] - row["bound"] for row in scores), default=0.0)

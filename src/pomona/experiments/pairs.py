@@ -71,7 +71,7 @@ class _Product(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None, None]:
         inputs, weight, bias = ctx.saved_tensors
         below = torch.empty_like(inputs) if ctx.needs_input_grad[0] else None
         for pair, (low, high) in enumerate(pairwise(ctx.first)):
@@ -84,7 +84,8 @@ class _Product(torch.autograd.Function):
 
 
 def product(weights: Parameters, name: str, inputs: Tensor, rows: Rows) -> Tensor:
-    made: Tensor = _Product.apply(inputs, weights[f"{name}.weight"], weights[f"{name}.bias"], rows.first)
+    weight, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
+    made: Tensor = _Product.apply(inputs, weight, bias, rows.first)  # type: ignore[no-untyped-call]
     return made
 
 
@@ -110,7 +111,9 @@ class Gru:
     def step(self, state: Tensor, lifted: Tensor, symbol: Tensor, rows: Rows) -> Tensor:
         seen = take(self.seen, rows.owner * self.symbols + symbol)
         size = state.shape[1]
-        (seen_gates, seen_new), (lifted_gates, lifted_new) = (x.split([2 * size, size], 1) for x in (seen, lifted))
+        (seen_gates, seen_new), (lifted_gates, lifted_new) = (
+            torch.split(x, [2 * size, size], 1) for x in (seen, lifted)
+        )
         reset, keep = torch.sigmoid(seen_gates + lifted_gates).chunk(2, 1)
         new = torch.tanh(torch.addcmul(seen_new, reset, lifted_new))
         return torch.lerp(new, state, keep)
@@ -199,7 +202,7 @@ class Player:
         return (self._flat if self.game.reads == "flat" else self._recurrent)(places, rows), rows, where
 
     def _distinct(self, columns: Sequence[Tensor], most: int) -> tuple[Rows, list[Tensor], Tensor]:
-        """The distinct rows of each pair's samples over some columns below `most`: rows, their columns, who has which."""
+        """The distinct rows among each pair's samples, for columns below `most`: rows, their columns, who has which."""
         pairs = len(columns[0])
         key = torch.arange(pairs, device=self.like.device)[:, None]
         for column in columns:
@@ -209,7 +212,7 @@ class Player:
         return Rows.of(found // most ** len(columns), pairs), values, where
 
     def _flat(self, places: Sequence[Tensor], rows: Rows) -> Tensor:
-        hot = torch.nn.functional.one_hot(torch.stack(places, 1), self.game.width)
+        hot = torch.nn.functional.one_hot(torch.stack(list(places), 1), self.game.width)
         return hot.flatten(1).to(self.like.dtype)
 
     def _recurrent(self, places: Sequence[Tensor], rows: Rows) -> Tensor:
