@@ -15,11 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pomona.errors import MeasureError, SpecError
-from pomona.measures.topographic import pearson, spearman
 from pomona.reconstruction import partial_correlation
 
-SAMPLES = 4_000
-Statistic = Callable[[npt.NDArray[np.float64]], float]
+SAMPLES = 2_000
 
 
 @dataclass(frozen=True)
@@ -85,15 +83,17 @@ def gap(
 
 
 def _value(table: npt.NDArray[np.float64], method: str) -> float | None:
-    """The (partial) correlation of the first two columns; None where it has no meaning."""
+    """The correlation of the first two columns, given the third if there is one; None where it has no meaning."""
+    from scipy.stats import rankdata
+
     extra = table.shape[1] - 2
     if len(table) < 3 + extra or (np.ptp(table, axis=0) == 0).any():
         return None
-    if extra:
-        found = partial_correlation(table[:, 0], table[:, 1], table[:, 2:], method).value
-    else:
-        found = (pearson if method == "pearson" else spearman)(table[:, 0].copy(), table[:, 1].copy())
-    return float(found) if np.isfinite(found) else None
+    r = np.corrcoef(table if method == "pearson" else np.apply_along_axis(rankdata, 0, table), rowvar=False)
+    if not extra:
+        return float(r[0, 1])
+    rest = (1 - r[0, 2] ** 2) * (1 - r[1, 2] ** 2)
+    return float((r[0, 1] - r[0, 2] * r[1, 2]) / np.sqrt(rest)) if rest > 1e-12 else None
 
 
 def _resampled(

@@ -263,11 +263,7 @@ INFORMATIONS = ("entropy", "entropy_range", "information")
 
 def selections(curves: list[list[dict[str, Any]]]) -> dict[str, list[tuple[int, int]]]:
     """Which (run, epoch) each figure is over: the paper's two choices, and all."""
-    chosen: dict[str, list[tuple[int, int]]] = {
-        "before the best epoch": [],
-        "from most entropy to the best": [],
-        "all": [],
-    }
+    chosen: dict[str, list[tuple[int, int]]] = {name: [] for name in CHOICES}
     for run, curve in enumerate(curves):
         best = int(np.argmax([entry["accuracy"] for entry in curve]))
         most = int(np.argmax([entry["entropy"] for entry in curve[: best + 1]]))

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
-from pomona.compiled import Floats, Ints
 from pomona.experiments.correlations import correlate, gap
 from pomona.experiments.folders import Folder, Say
 from pomona.experiments.pairs import Pairs
@@ -111,7 +111,7 @@ def _write_languages(folder: Folder, found: Languages, seconds: float) -> None:
     folder.write("languages.json", {**about, "referents": referents, "pairs": rows})
 
 
-def spelt(message: Ints) -> str:
+def spelt(message: npt.NDArray[np.int64]) -> str:
     """Symbols as the paper prints them: a, b, c, ...; those after z by number."""
     letters = [chr(97 + symbol) if symbol < 26 else f"<{symbol}>" for symbol in message.tolist()]
     return "".join(letters)
@@ -137,7 +137,7 @@ def measure(folder: Folder, *, say: Say = lambda text: None) -> list[dict[str, A
     return scores
 
 
-def one_hot(messages: list[str]) -> Floats:
+def one_hot(messages: list[str]) -> npt.NDArray[np.float64]:
     """[48, places, symbols + 2], as TRE is given messages."""
     symbols = np.array([[ord(letter) - 97 for letter in message] for message in messages])
     return np.asarray(np.eye(18)[symbols])
@@ -171,7 +171,7 @@ def scores_of(row: Mapping[str, Any]) -> dict[str, Any]:
         "status": certificate.status,
         "legacy": legacy,
         "shuffled": _number(placed.baseline_score),
-        "normalised": _number(placed.value),
+        "normalised": _number(1.0 - placed.value),  # TRE as a share of what shuffled meanings give: 0 is perfect
         "topsim": _number(topographic_similarity(ATTRIBUTES, row["messages"], "hamming", "hamming").value),
         "posdis": _number(posdis(ATTRIBUTES, row["messages"]).value),
         "messages": len(kinds),

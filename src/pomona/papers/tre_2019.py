@@ -107,7 +107,8 @@ def _range(found: Mapping[str, Any]) -> str:
 def _cell(plan: Plan, place: str, row: str, column: str, found: Mapping[str, Any], runs: int) -> Cell:
     """A correlation as a cell: its value, and its interval as low and high."""
     numbers = {name: None if found[name] is None else round(found[name], 3) for name in ("value", "low", "high")}
-    made = plan.cell(place, row, column, PRINTED.get((place, column)), [], measured=numbers["value"], runs=runs)
+    printed = None if "normalised" in row else PRINTED.get((place, column))
+    made = plan.cell(place, row, column, printed, [], measured=numbers["value"], runs=runs)
     return {
         **made,
         "low": numbers["low"],
@@ -211,8 +212,6 @@ def _games(plan: Plan) -> dict[str, Folder]:
 def _game(plan: Plan, allowed: bool) -> tuple[dict[str, Any], list[Cell]]:
     if allowed:
         for name, (game, pairs) in settings(plan.budget)[0].items():
-            if plan.rows and name not in plan.rows:
-                continue
             folder = games.games_folder(plan.home / f"game-{name}", game, pairs=pairs)
             games.play(folder, say=plan.say)
             games.measure(folder, say=plan.say)
