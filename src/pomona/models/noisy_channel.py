@@ -1,4 +1,4 @@
-"""Vectors through a noisy channel: the aligned tree hands up vectors, no labels, and noise drowns what labels do not need.
+"""Vectors through a noisy channel: the aligned tree hands up vectors, and noise drowns what labels do not need.
 
     h = normed(W_2 f(W_1 [children] + b_1) + b_2)       handed up and classified: h + noise * N(0, 1), in training only
 
