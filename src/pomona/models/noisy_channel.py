@@ -29,7 +29,7 @@ class NoisyChannel(TreeModel):
     """The aligned tree with LayerNorm and noise on the vector of every node; no label is handed up."""
 
     tying: Tying = "type"
-    noise: float = 2.0
+    noise: float = 1.0
     norm: bool = True
 
     def __post_init__(self) -> None:
