@@ -187,7 +187,34 @@ def relation_bottleneck(module: nn.Module, tokens: list[list[int]]) -> list[Tens
     return [found[node] for node in TARGETS]
 
 
+def learned_tree(module: nn.Module, tokens: list[list[int]]) -> list[Tensor]:
+    """Span by span, cut by cut, with a whole cell for each cut."""
+    vectors, sharpness = module.word.vectors, module.settings.sharpness
+
+    def normed(h: Tensor) -> Tensor:
+        return (h - h.mean()) / torch.sqrt(((h - h.mean()) ** 2).mean() + 1e-5)
+
+    def deep(first: nn.Module, second: nn.Module, x: Tensor) -> Tensor:
+        return second.weight @ nonlinear(module, first.weight @ x + first.bias) + second.bias
+
+    chart: dict[tuple[int, int], Tensor] = {}
+    for i in range(9):
+        share = torch.softmax(sharpness * module.attention[i], 0)
+        seen = sum(share[j] * vectors[tokens[1][j]] for j in range(9))
+        chart[i, i + 1] = normed(deep(*module.meet, torch.cat([vectors[tokens[0][i]], seen])))
+    weight = torch.cat([module.left, module.right], 1)
+    for size in range(2, 10):
+        for i in range(10 - size):
+            cuts = range(i + 1, i + size)
+            each = [module.out(nonlinear(module, weight @ torch.cat([chart[i, k], chart[k, i + size]]) + module.bias))
+                    for k in cuts]  # fmt: skip
+            share = torch.softmax(sharpness * module.cuts[str(size)][i], 0) if size > 2 else each[0].new_ones(1)
+            chart[i, i + size] = normed(sum(a * h for a, h in zip(share, each, strict=True)))
+    return [head(module, node, chart[SPAN[node]]) for node in TARGETS]
+
+
 TWINS = {
+    "learned_tree": learned_tree,
     "cbow": cbow,
     "treenn": treenn,
     "lstm_pair": lstm_pair,

@@ -103,6 +103,11 @@ class PairBatch:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def classes(self, kind: str, logits: Tensor) -> Tensor:
+        """The true classes in the shape of the logits: one for each word pair, or one for each slot and pair."""
+        asked = self.asked[kind]
+        return asked[self.words[kind].where] if kind in self.words and logits.ndim == 3 else asked
+
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
@@ -238,18 +243,19 @@ class PairModule(nn.Module):
         return Output(answers["label"][0], loss=self.loss(batch, answers) if self.training else None)
 
     def answers(self, batch: PairBatch, random: torch.Generator | None) -> Parts:
-        """Logits of the questions that are asked: [pairs, classes] for words, else [slots, batch, classes]."""
+        """Logits of the questions that are asked, [slots, batch, classes]; for kinds of words, which mean the same
+        wherever they stand, [pairs, classes] will do."""
         raise NotImplementedError
 
     def loss(self, batch: PairBatch, answers: Parts) -> Tensor:
         """The weighted sum of the twelve cross entropies, averaged over pairs and questions."""
         total = answers["label"].new_zeros(())
         for kind in self.kinds():
-            classes = batch.asked[kind]
+            logits, classes = answers[kind], batch.classes(kind, answers[kind])
             each = nn.functional.cross_entropy(
-                answers[kind].flatten(0, -2), classes.flatten(), ignore_index=-1, reduction="none"
+                logits.flatten(0, -2), classes.flatten(), ignore_index=-1, reduction="none"
             )
-            if kind in batch.words:
+            if logits.ndim == 2:
                 each = each * batch.words[kind].count
             total = total + self.settings.weights[list(ASKED).index(kind)] * each.sum()
         return total / (len(batch) * len(TARGETS))
@@ -341,8 +347,8 @@ def node_accuracy(module: PairModule, feed: Pairs, *, size: int = 1024) -> dict[
         for first in range(0, len(feed), size):
             batch = feed.batch(np.arange(first, min(first + size, len(feed))))
             for kind, logits in module.answers(batch, None).items():
-                equal = logits.argmax(-1) == batch.asked[kind]
-                equal = equal[batch.words[kind].where] if kind in batch.words else equal
+                equal = logits.argmax(-1) == batch.classes(kind, logits)
+                equal = equal[batch.words[kind].where] if logits.ndim == 2 else equal
                 for node, number in zip(ASKED[kind], equal.sum(1).tolist(), strict=True):
                     right[node] += number
     return {node: number / len(feed) for node, number in right.items()}
