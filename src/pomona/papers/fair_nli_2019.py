@@ -79,19 +79,19 @@ ROWS: dict[str, Row] = {
 BOTTLENECK = Row("relation_bottleneck", 4e-3, 2, 5, chunk=100_000)
 CHANNEL = Row("noisy_channel", 4e-3, 7, 5, chunk=100_000, settings=(("noise", 1.0),))
 LEARNED = Row("learned_tree", 4e-3, 8, 2)
-_ABOVE = ("object", "negated")
+_ABOVE = ["object", "negated"]
 ABLATIONS: dict[str, dict[str, Any]] = {
     "hard": {"channel": "hard"},
     "soft": {"channel": "soft"},
     "gold": {"channel": "gold"},
     "hard at object and negated only": {"channel": "hard", "where": _ABOVE},
-    "hard at object only": {"channel": "hard", "where": ("object",)},
-    "hard at negated only": {"channel": "hard", "where": ("negated",)},
+    "hard at object only": {"channel": "hard", "where": ["object"]},
+    "hard at negated only": {"channel": "hard", "where": ["negated"]},
     "logits without a softmax": {"channel": "logit"},
     "soft, h added": {"channel": "soft", "skip": True},
     "soft, only the label asked": {"channel": "soft", "intermediate": False},
     "tied by arity": {"tying": "arity"},
-    "nowhere": {"where": ()},
+    "nowhere": {"where": []},
 }
 
 
