@@ -194,6 +194,8 @@ class _Trainer:
         train, dev = corpora(self.recipe)
         run.check_data({"train": train.fingerprint, "dev": dev.fingerprint})
         self.model = model_of(self.recipe)
+        if not run.certificate and (evidence := self.model.evidence(train, dev)):
+            run.write("certificate.json", evidence)
         self.vocabulary, self.outcomes = self.model.words(train)
         self.train = self.model.read(train, self.vocabulary, self.outcomes)
         self.drawn = 0  # the epoch whose examples these are, when every epoch has its own
