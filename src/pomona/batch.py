@@ -104,7 +104,7 @@ class Batch:
     def of(cls, sentences: Sentences, rows: Ints, device: torch.device | str = "cpu") -> Batch:
         taken = np.asarray(rows, np.int64)
         lengths = sentences.lengths[taken]
-        tokens = _padded(sentences.tokens, sentences.start, taken, int(lengths.max(initial=0)))
+        tokens = padded(sentences.tokens, sentences.start, taken, int(lengths.max(initial=0)))
         return cls(
             sentences,
             taken,
@@ -154,7 +154,7 @@ class Batch:
 
 
 @compiled
-def _padded(tokens: Ints, start: Ints, rows: Ints, width: int) -> npt.NDArray[np.int64]:
+def padded(tokens: Ints, start: Ints, rows: Ints, width: int) -> npt.NDArray[np.int64]:
     out = np.zeros((len(rows), width), np.int64)
     for place in range(len(rows)):
         first = start[rows[place]]

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from pomona.batch import Plan, pair
 from pomona.cells import Classifier, TreeLSTM
-from pomona.compiled import Bytes, Ints, compiled
+from pomona.compiled import Ints, compiled
 from pomona.corpus import Corpus
 from pomona.errors import RunError
 from pomona.modelling import MODELS, Model, Output, Shape
@@ -109,16 +109,16 @@ class QuotingTrees:
         return np.diff(self.start)
 
     def batch(self, rows: Ints, device: torch.device | str = "cpu") -> QuotingBatch:
-        rows = np.asarray(rows, np.int64)
-        start, nodes = gather(self.start, rows)
-        root = (self.root[rows] + start[:-1, None]).ravel()
-        pairs = _pairs(self.symbol[nodes], self.arity[nodes], self.link[nodes], self.leaves)
-        plan = Plan.of_pairs(self.leaves, *pairs[:3], pairs[3][root], pairs[3])
+        taken = np.asarray(rows, np.int64)
+        start, nodes = gather(self.start, taken)
+        root = (self.root[taken] + start[:-1, None]).ravel()
+        left, right, height, place = _pairs(self.symbol[nodes], self.arity[nodes], self.link[nodes], self.leaves)
+        plan = Plan.of_pairs(self.leaves, left, right, height, place[root], place)
         lists = np.flatnonzero(self.arity[nodes])
         return QuotingBatch(
-            rows,
+            taken,
             plan,
-            torch.from_numpy(self.targets[rows]).to(device),
+            torch.from_numpy(self.targets[taken]).to(device),
             torch.from_numpy(plan.place[lists]).to(device),
             torch.from_numpy(self.values[nodes][lists]).to(device),
         )
