@@ -349,7 +349,7 @@ def _preset(recipe: Recipe) -> str:
 
 @cache
 def _train(data: str, settings: tuple[tuple[str, Any], ...]) -> Corpus:
-    return generate(data, "train", 0, 8_000, **dict(settings))
+    return generate(data, "train", 0, min(8_000, dict(settings).get("train", 8_000)), **dict(settings))
 
 
 def _trained_on(recipe: Recipe) -> Corpus:
