@@ -1,4 +1,4 @@
-"""Answers that are written: what a hypothesis says, greedy and beam search, and the decoders' two ways to the same logits."""
+"""Answers that are written: what a hypothesis says, greedy and beam search, and two ways to the same logits."""
 
 from __future__ import annotations
 
