@@ -63,6 +63,7 @@ _HOME = {
     "read": "formats",
     "read_answers": "answers",
     "read_orchard": "orchard_text:read",
+    "report": "reporting",
     "reproduce": "reproducing",
     "read_tree": "brackets:read",
     "steps": "algebra",
@@ -106,6 +107,7 @@ if TYPE_CHECKING:
     from pomona.orchard_text import copy_arguments
     from pomona.orchard_text import read as read_orchard
     from pomona.reconstruction import TreFit, compare_fits, latent_tre, partial_correlation, tre, tre_layers
+    from pomona.reporting import report
     from pomona.reproducing import reproduce
     from pomona.runs import Predictions, Recipe, Run, Score
     from pomona.sampling import TASKS, Task, generate, stream
