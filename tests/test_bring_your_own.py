@@ -168,7 +168,8 @@ def test_evaluate_and_compare(call: Call, tmp_path: Path) -> None:
     assert first["adjusted"] == pytest.approx(2 * 2**-13)  # the third pair differs by more
     assert first["clustered"]["interval"][0] <= 14 / 60 <= first["clustered"]["interval"][1]
     assert found["notes"] == ["Only 4 groups by operator: too few to trust the clustered interval."]
-    Path("lines.txt").write_text("".join(f"{json.loads(line)['prediction']}\n" for line in Path("b.jsonl").open()))
+    lines = Path("b.jsonl").read_text().splitlines()
+    Path("lines.txt").write_text("".join(f"{json.loads(line)['prediction']}\n" for line in lines))
     rungs = [
         json.loads(call("ladder", "listops/d20s", "--size", 60, "--levels", 1, "--predictions", name, "--json")[1])
         for name in ("b.jsonl", "lines.txt")
