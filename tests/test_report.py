@@ -30,7 +30,7 @@ from pomona.reporting.inputs import gather
 from pomona.reporting.packing import answers_block, corpus_block, narrow, pack, unpack
 from pomona.reporting.page import MARK, embedded, report
 from pomona.reporting.plots import all_plots
-from pomona.runs import Recipe, Run
+from pomona.runs import Predictions, Recipe, Run
 from pomona.tasks.propositional import every_sentence
 from report_material import CLOSING, HOSTILE, SMALL, add_run, hostile_run, said, small_test, two_runs
 
@@ -243,7 +243,7 @@ class TestPacking:
             assert tuple(block["vocabulary"][t] for t in back["tokens"][token : token + count]) == example.tokens
             assert [block["outcomes"][v] for v in back["values"][node : node + nodes]] == list(map(str, example.values))
             assert back["arities"][node : node + nodes].tolist() == example.trees.arity.tolist()
-            assert block["outcomes"][back["targets"][row]] == str(example.target[0])
+            assert block["answers"][back["targets"][row]] == str(example.target[0])
             token, node = token + count, node + nodes
 
     @pytest.mark.parametrize(
@@ -419,4 +419,25 @@ def test_hostile_predictions_outside_the_outcomes_are_wrong_answers(tmp_path: Pa
     assert entry.score is not None
     nines = np.array([corpus[row].target[0] == 9 for row in range(len(corpus))])
     assert np.array_equal(entry.score.per_example == 0, nines)
-    assert HOSTILE in answers_block(entry, "run", 10)["outcomes"]
+    assert HOSTILE in answers_block(entry, "run", 240)["texts"]
+
+
+def test_two_questions_an_example_are_one_answer_in_the_explorer(tmp_path: Path) -> None:
+    few = {"train": 60, "dev": 20, "test": 40}
+    corpus = pm.generate("orchard/easy/min-max", "test", 0, **few)
+    places = corpus.targets.astype(np.int64)
+    places[::3, 1] = (places[::3, 1] + 1) % len(corpus.outcomes)
+    predictions = Predictions(
+        corpus.fingerprint, corpus.outcomes, np.eye(len(corpus.outcomes), dtype=np.float32)[places]
+    )
+    add_run(tmp_path / "run", Recipe("lstm", data="orchard/easy/min-max", data_settings=few), corpus, predictions)
+    (test,) = collect(gather([tmp_path / "run"])).tests
+    (entry,) = test.entries
+    assert entry.score is not None
+    assert entry.score.value == pytest.approx(1 - len(range(0, len(corpus), 3)) / len(corpus))
+    assert entry.depth is not None
+    assert any("answers to the last one" in note for note in test.notes)
+    block, gold = answers_block(entry, "run", 40), corpus_block(corpus, 40)
+    for row, place in enumerate(unpack(block)["answers"][:40]):
+        assert block["texts"][place] == ", ".join(str(corpus.outcomes[one]) for one in places[row])
+        assert gold["answers"][unpack(gold)["targets"][row]] == ", ".join(map(str, corpus[row].target))
