@@ -64,6 +64,7 @@ _HOME = {
     "read_answers": "answers",
     "read_orchard": "orchard_text:read",
     "report": "reporting",
+    "represent": "training",
     "reproduce": "reproducing",
     "read_tree": "brackets:read",
     "steps": "algebra",
@@ -112,7 +113,7 @@ if TYPE_CHECKING:
     from pomona.runs import Predictions, Recipe, Run, Score
     from pomona.sampling import TASKS, Task, generate, stream
     from pomona.shortcuts import best_accuracy, copy_ceiling, ladder
-    from pomona.training import predict, train
+    from pomona.training import predict, represent, train
     from pomona.trees import Forest
     from pomona.verifying import verify
 
