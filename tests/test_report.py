@@ -23,7 +23,6 @@ from pomona import cli
 from pomona.binary import random_trees
 from pomona.corpus import Corpus
 from pomona.errors import FormatError, PomonaError, SpecError
-from pomona.fairness import certify
 from pomona.formats import write
 from pomona.reporting.collect import collect, distinct, kept_shares, shares
 from pomona.reporting.inputs import gather
@@ -32,25 +31,19 @@ from pomona.reporting.page import MARK, embedded, report
 from pomona.reporting.plots import all_plots
 from pomona.runs import Predictions, Recipe, Run
 from pomona.tasks.propositional import every_sentence
-from report_material import CLOSING, HOSTILE, SMALL, add_run, hostile_run, said, small_test, two_runs
-
-CELLS = [
-    {"where": "Table 1", "row": "LSTM", "column": "accuracy", "printed": 73.3, "measured": 71.5, "deviation": 0.4,
-     "low": 71, "high": 72, "runs": 3, "budget": "cpu", "command": "pomona reproduce x"},
-    {"where": "Table 1", "row": CLOSING, "column": "accuracy", "printed": 98.7, "measured": None, "deviation": None,
-     "low": None, "high": None, "runs": 0, "budget": "cpu", "command": "pomona reproduce x"},
-]  # fmt: skip
-
-
-def fit() -> dict[str, Any]:
-    rng = np.random.default_rng(0)
-    items = [{"row": at, "item": HOSTILE, "tre": 0.1 * at} for at in range(3)]
-    return {
-        "score": 0.31, "compose": "add", "distance": "cosine", "items": 60, "primitives": 9, "notes": [CLOSING],
-        "certificate": {"status": "exact", "lower_bound": 0.3, "zero": 1.0, "centroid": None}, "best": items,
-        "worst": items, "per_item": rng.random(60).tolist(),
-        "shuffle": {"shuffles": 100, "mean": 0.8, "lowest": 0.7, "p_value": 0.01, "normalized": 0.6, "reason": None},
-    }  # fmt: skip
+from report_material import (
+    CELLS,
+    CLOSING,
+    HOSTILE,
+    SMALL,
+    add_run,
+    documents,
+    fit,
+    hostile_run,
+    said,
+    small_test,
+    two_runs,
+)
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +51,7 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of everything that a report can show."""
     folder = tmp_path_factory.mktemp("material")
     two_runs(folder / "runs")
-    sentences = every_sentence()
-    certify(sentences[[0, 1, 2]], sentences[[0, 2, 5, 7]]).save(folder / "unfair.json")
-    (folder / "paper.json").write_text(json.dumps({"paper": "A paper", "cells": CELLS}))
-    (folder / "fit.json").write_text(json.dumps(fit()))
-    (folder / "other.json").write_text('{"not": "ours"}')
-    return folder
+    return documents(folder)
 
 
 @pytest.fixture(scope="module")
