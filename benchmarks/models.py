@@ -109,9 +109,9 @@ def sgemm_peak() -> float:
 
 
 def fitting(name: str, width: int, sentences: Sentences, batches: list[np.ndarray]) -> list[np.ndarray]:
-    """The batches whose naive twin stays below 4 GB: autograd keeps some 20 numbers a unit for each cell."""
+    """The batches whose naive twin stays below 8 GB: autograd keeps some 20 numbers a unit for each cell."""
     cells = {"st_gumbel": lambda n: n**2 / 2, "chart": lambda n: n**3 / 6}.get(name, lambda n: 0)
-    return [rows for rows in batches if 80 * width * len(rows) * cells(float(sentences.lengths[rows].max())) < 4e9]
+    return [rows for rows in batches if 80 * width * len(rows) * cells(float(sentences.lengths[rows].max())) < 8e9]
 
 
 def race(name: str, width: int, sentences: Sentences, batches: list[np.ndarray]) -> dict[str, object]:

@@ -64,8 +64,8 @@ def together(reading: str) -> None:
 def exact() -> None:
     """The exact TRE of a hundred languages: those of the results if they are there, else of shortly trained pairs."""
     found = json.loads(RESULTS.read_text()).get("game", {}).get("code", {}) if RESULTS.exists() else {}
-    messages = found.get("messages")
-    if messages is None:
+    messages = [rows.split() for rows in found.get("messages", [])]
+    if not messages:
         small = Pairs.fresh(dataclasses.replace(READINGS["code"], hidden=64, batch=64), 0, range(PAIRS))
         for _ in range(60):
             small.step()

@@ -355,7 +355,7 @@ def test_the_paper_is_measured_from_its_folders(noise: None, tmp_path: Path, mon
     assert cells["code, as published", "r with generalisation error, all runs"]["measured"] == -1.0
     assert cells["code, normalised", "r with generalisation error, all runs"]["printed"] is None
     assert "survives the exact solver: r = 1.00 [1.00, 1.00]" in found["answer"]
-    assert len(found["game"]["code"]["messages"]) == 5
+    assert [len(messages.split()) for messages in found["game"]["code"]["messages"]] == [48] * 5
     assert [row["pair"] for row in found["game"]["code"]["figure 6"]] == [0, 1]
     home = tmp_path / "tre_2019" / "smoke"
     assert b"<svg" in (home / "game.svg").read_bytes()

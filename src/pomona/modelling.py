@@ -91,6 +91,10 @@ class Model:
         """The corpus in the model's own numbers."""
         return Sentences.of(corpus, vocabulary, outcomes)
 
+    def evidence(self, train: Corpus, dev: Corpus) -> dict[str, Any]:
+        """What shows that dev is held out in the sense of the task; kept in the run as certificate.json."""
+        return {}
+
     def build(self, shape: Shape) -> nn.Module:
         raise NotImplementedError(f"{type(self).__name__} must define build(shape)")
 
@@ -104,6 +108,14 @@ def seeded(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
+
+
+def dropped(x: Tensor, share: float, random: torch.Generator | None) -> Tensor:
+    """Dropout whose mask comes from the generator that a module is handed; without one nothing is dropped."""
+    if not share or random is None:
+        return x
+    kept = torch.rand(x.shape, generator=random, device=x.device) >= share
+    return x * kept / (1 - share)
 
 
 def halved(width: int, shape: Shape) -> int:
