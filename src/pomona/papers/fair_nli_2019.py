@@ -238,7 +238,7 @@ def _test(recipe: Recipe) -> Corpus:
 
 def _look_inside(run: Run) -> None:
     """Accuracy on test at each of the twelve nodes, and for aligned trees what their nodes hand up, on dev."""
-    if "nodes" in run.scores:
+    if {"nodes", "handed_up"} <= set(run.scores):
         return
     from pomona.composing import AlignedTree, handed_up
     from pomona.pairing import PairModel, PairModule, node_accuracy
@@ -247,9 +247,10 @@ def _look_inside(run: Run) -> None:
     model, (module, vocabulary, outcomes) = model_of(run.recipe), load(run)
     assert isinstance(model, PairModel)
     assert isinstance(module, PairModule)
-    run.add_scores("nodes", node_accuracy(module, model.read(_test(run.recipe), vocabulary, outcomes)))
+    recipe = run.recipe
+    if "nodes" not in run.scores:
+        run.add_scores("nodes", node_accuracy(module, model.read(_test(recipe), vocabulary, outcomes)))
     if isinstance(module, AlignedTree):
-        recipe = run.recipe
         dev = generate(recipe.data, "dev", recipe.data_seed, **recipe.data_settings)[:4_000]
         run.add_scores("handed_up", handed_up(module, model.read(dev, vocabulary, outcomes)))
 
