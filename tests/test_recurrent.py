@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from pomona.recurrent import LSTM
+from pomona.recurrent import LSTM, states_of
 
 LENGTHS = np.array([4, 9, 1, 9, 6, 2])
 START = np.concatenate([[0], np.cumsum(LENGTHS)])
@@ -26,6 +26,22 @@ def test_the_compiled_lstm_is_the_plain_one(kind, limit, reverse):
         results.append([states.detach(), *torch.autograd.grad((states * outward).sum(), list(lstm.parameters()))])
     for fast, slow in zip(*results, strict=True):
         assert (fast - slow).abs().max() <= limit * slow.abs().max()
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_last_cells_and_their_gradients_are_the_plain_ones(reverse):
+    torch.manual_seed(0)
+    table, weight = (torch.randn(7, 40, dtype=torch.float64), torch.randn(40, 10, dtype=torch.float64) / 4)
+    outward, onward = torch.randn(START[-1], 10, dtype=torch.float64), torch.randn(6, 10, dtype=torch.float64)
+    for parts in ((1.0, 1.0), (0.0, 1.0)):
+        results = []
+        for plain in (False, True):
+            given = table.clone().requires_grad_(), weight.clone().requires_grad_()
+            h, c = states_of(*given, TOKENS, START, reverse=reverse, plain=plain)
+            loss = parts[0] * (h * outward).sum() + parts[1] * (c * onward).sum()
+            results.append([h.detach(), c.detach(), *torch.autograd.grad(loss, given)])
+        for fast, slow in zip(*results, strict=True):
+            assert (fast - slow).abs().max() <= 1e-12 * slow.abs().max()
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -174,6 +174,19 @@ def test_the_best_epoch_on_dev_is_kept(tmp_path):
     assert run.summary["best_epoch"] == best["epoch"]
 
 
+def test_the_rate_rises_and_then_falls_with_the_root_of_the_steps(tmp_path):
+    recipe = dataclasses.replace(SMALL, schedule="inverse_sqrt", warmup=4, betas=(0.9, 0.98))
+    trainer = _Trainer(Run.open(tmp_path / "run", recipe), torch.device("cpu"), 60.0, None)
+    assert trainer.adam.param_groups[0]["betas"] == (0.9, 0.98)
+    rates = []
+    for step in (0, 1, 3, 15, 63):
+        trainer.state.step = step
+        rates.append(trainer._rate(10) / recipe.rate)
+    assert rates == pytest.approx([0.25, 0.5, 1.0, 0.5, 0.25])
+    with pytest.raises(SpecError, match="Adam's means forget"):
+        dataclasses.replace(SMALL, betas=(0.9, 1.0))
+
+
 def test_the_rate_falls_when_dev_does_not_improve_and_training_stops(tmp_path):
     recipe = dataclasses.replace(SMALL, rate=1e-12, epochs=30, patience=2, stop=5, decay=0.5)
     run = train(recipe, tmp_path / "run")

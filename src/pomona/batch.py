@@ -104,7 +104,7 @@ class Batch:
     def of(cls, sentences: Sentences, rows: Ints, device: torch.device | str = "cpu") -> Batch:
         taken = np.asarray(rows, np.int64)
         lengths = sentences.lengths[taken]
-        tokens = _padded(sentences.tokens, sentences.start, taken, int(lengths.max(initial=0)))
+        tokens = padded(sentences.tokens, sentences.start, taken, int(lengths.max(initial=0)))
         return cls(
             sentences,
             taken,
@@ -154,7 +154,7 @@ class Batch:
 
 
 @compiled
-def _padded(tokens: Ints, start: Ints, rows: Ints, width: int) -> npt.NDArray[np.int64]:
+def padded(tokens: Ints, start: Ints, rows: Ints, width: int) -> npt.NDArray[np.int64]:
     out = np.zeros((len(rows), width), np.int64)
     for place in range(len(rows)):
         first = start[rows[place]]
@@ -225,7 +225,12 @@ class Plan:
     def of(
         cls, steps: Bytes, step_start: Ints, tokens: Ints, start: Ints, rows: Ints, leaves: int, *, share: bool = True
     ) -> Plan:
-        return cls(leaves, *_plan(steps, step_start, tokens, start, rows, leaves, share))
+        return cls.of_pairs(leaves, *_plan(steps, step_start, tokens, start, rows, leaves, share))
+
+    @classmethod
+    def of_pairs(cls, leaves: int, left: Ints, right: Ints, height: Ints, root: Ints, place: Ints) -> Plan:
+        """The schedule of nodes in any order; `root` and `place` are given in their numbers and renumbered."""
+        return cls(leaves, *_by_height(left, right, height, root, place, leaves))
 
     def __len__(self) -> int:
         return len(self.left)
@@ -260,36 +265,47 @@ def _plan(
                 stack[high] = tokens[token]
                 token, high = token + 1, high + 1
             else:
-                one, two = stack[high - 2], stack[high - 1]
-                found = -1
-                slot = np.int64(0)
-                if share:
-                    mixed = np.uint64(one) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(two)
-                    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-                    slot = np.int64((mixed >> np.uint64(32)) & np.uint64(size - 1))
-                    while table[slot] >= 0:
-                        if left[table[slot]] == one and right[table[slot]] == two:
-                            found = table[slot]
-                            break
-                        slot = (slot + 1) & (size - 1)
-                if found < 0:
-                    found = nodes
-                    left[found], right[found] = one, two
-                    below = 0
-                    if one >= leaves:
-                        below = height[one - leaves] + 1
-                    if two >= leaves:
-                        below = max(below, height[two - leaves] + 1)
-                    height[found] = below
-                    if share:
-                        table[slot] = found
-                    nodes += 1
+                found = pair(stack[high - 2], stack[high - 1], leaves, left, right, height, table, nodes)
+                nodes = max(nodes, found + 1)
                 high -= 1
                 stack[high - 1] = leaves + found
             place[at] = stack[high - 1]
             at += 1
         root[number] = stack[0]
-    # Number the nodes by height, and give rows to those that are children on each side.
+    return left[:nodes], right[:nodes], height[:nodes], root, place
+
+
+@compiled
+def pair(one: int, two: int, leaves: int, left: Ints, right: Ints, height: Ints, table: Ints, nodes: int) -> int:
+    """The inner node of these two children: found among the first `nodes`, or written down as the next one.
+
+    `table` is as long as a power of two, of at least twice the nodes there will be, and all -1 at first; if it is of
+    length 1, nothing is shared.
+    """
+    slot = np.int64(0)
+    if len(table) > 1:
+        mixed = np.uint64(one) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(two)
+        mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+        slot = np.int64((mixed >> np.uint64(32)) & np.uint64(len(table) - 1))
+        while table[slot] >= 0:
+            if left[table[slot]] == one and right[table[slot]] == two:
+                return int(table[slot])
+            slot = (slot + 1) & (len(table) - 1)
+        table[slot] = nodes
+    left[nodes], right[nodes] = one, two
+    below = 0
+    if one >= leaves:
+        below = height[one - leaves] + 1
+    if two >= leaves:
+        below = max(below, height[two - leaves] + 1)
+    height[nodes] = below
+    return nodes
+
+
+@compiled
+def _by_height(left: Ints, right: Ints, height: Ints, root: Ints, place: Ints, leaves: int) -> tuple[Any, ...]:
+    """Number the nodes by height, and give rows to those that are children on each side."""
+    nodes = len(left)
     heights = 0
     for node in range(nodes):
         heights = max(heights, height[node] + 1)
@@ -336,10 +352,10 @@ def _plan(
                 children[1, node] = leaves + new[two - leaves]
                 children[3, node] = children[5, new[two - leaves]]
     left_at[heights], right_at[heights] = lefts, rights
-    for number in range(len(rows)):
+    for number in range(len(root)):
         if root[number] >= leaves:
             root[number] = leaves + new[root[number] - leaves]
-    for step in range(total):
+    for step in range(len(place)):
         if place[step] >= leaves:
             place[step] = leaves + new[place[step] - leaves]
     return (

@@ -110,6 +110,14 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
+def dropped(x: Tensor, share: float, random: torch.Generator | None) -> Tensor:
+    """Dropout whose mask comes from the generator that a module is handed; without one nothing is dropped."""
+    if not share or random is None:
+        return x
+    kept = torch.rand(x.shape, generator=random, device=x.device) >= share
+    return x * kept / (1 - share)
+
+
 def halved(width: int, shape: Shape) -> int:
     """The size of h (and of c) in a tree model of this width: half of it in the paper's code."""
     return width // 2 if "half_width" in shape.fidelity else width

@@ -111,7 +111,7 @@ def _back(
         if before >= 0:
             old, d_old = c[before + row - first], d_c[before + row - first]
             for k in range(H):
-                d_old[k] = dc[k] * f[k]
+                d_old[k] += dc[k] * f[k]
             for k in range(H):
                 f[k] = dc[k] * old[k] * f[k] * (_ONE - f[k])
         else:
@@ -128,7 +128,7 @@ def _back(
 
 class _States(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, table: Tensor, weight: Tensor, tokens: Ints, at: Ints) -> Tensor:
+    def forward(ctx: Any, table: Tensor, weight: Tensor, tokens: Ints, at: Ints) -> tuple[Tensor, Tensor]:
         table = table.contiguous()
         total, H = int(at[-1]), weight.shape[1]
         gates, h, c, t, previous = (table.new_empty(total, size * H) for size in (4, 1, 1, 1, 1))
@@ -142,17 +142,21 @@ class _States(torch.autograd.Function):
             _forth(first, last, begin[step - 1] if step else -1, last, alive, tokens, *arrays)
         ctx.kept, ctx.where = (gates, c, t, previous, len(table)), (tokens, begin)
         ctx.save_for_backward(weight)
-        return h
+        ctx.set_materialize_grads(False)
+        return h, c
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, d_out: Tensor) -> Any:
+    def backward(ctx: Any, d_out: Tensor | None, d_cells: Tensor | None) -> Any:
         if ctx.kept is None:
             raise RuntimeError("the states were differentiated twice; compute them again for a second time")
         (gates, c, t, previous, words), (tokens, begin) = ctx.kept, ctx.where
         ctx.kept = None
         (weight,) = ctx.saved_tensors
-        d_h, d_c = d_out.clone(memory_format=torch.contiguous_format), torch.zeros_like(c)
+        d_h, d_c = (
+            torch.zeros_like(c) if given is None else given.clone(memory_format=torch.contiguous_format)
+            for given in (d_out, d_cells)
+        )
         d_table = gates.new_zeros(words, gates.shape[1])
         arrays = [x.numpy() for x in (d_table, gates, c, t, d_h, d_c)]
         for step in range(len(begin) - 2, -1, -1):
@@ -180,22 +184,43 @@ class LSTM(nn.Module):
 
     def forward(self, tokens: npt.NDArray[np.int64], start: npt.NDArray[np.int64], *, plain: bool = False) -> Tensor:
         """The state at every token, [tokens, width], of sequences that begin at `start`."""
-        packed, at, place = _packed(tokens, start, self.reverse)
         table = self.word @ self.input.t() + self.bias  # [words, 4 width]
-        if plain or table.device.type != "cpu":
-            states = self._plain(table, packed, at)
-        else:
-            states = _States.apply(table, self.state, packed, at)  # type: ignore[no-untyped-call]
-        return states[torch.from_numpy(place).to(states.device)]
+        return states_of(table, self.state, tokens, start, reverse=self.reverse, plain=plain)[0]
 
-    def _plain(self, table: Tensor, tokens: npt.NDArray[np.int64], at: npt.NDArray[np.int64]) -> Tensor:
-        h = c = table.new_zeros(int(at[1]), self.width)
-        states = []
-        for first, last in pairwise(at.tolist()):
-            running = last - first
-            word = table[torch.from_numpy(tokens[first:last]).to(table.device)]
-            i, f, o, u = (word + h[:running] @ self.state.t()).chunk(4, 1)
-            c = f.sigmoid() * c[:running] + i.sigmoid() * u.tanh()
-            h = o.sigmoid() * c.tanh()
-            states.append(h)
-        return torch.cat(states)
+
+def states_of(
+    table: Tensor,
+    weight: Tensor,
+    tokens: npt.NDArray[np.int64],
+    start: npt.NDArray[np.int64],
+    *,
+    reverse: bool = False,
+    plain: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """h of every token, [tokens, width], and c of the token read last in each sequence, [sequences, width].
+
+    U is `weight`, and token t adds row t of `table`.
+    """
+    packed, at, place = _packed(tokens, start, reverse)
+    if plain or table.device.type != "cpu":
+        h, c = _plain(table, weight, packed, at)
+    else:
+        h, c = _States.apply(table, weight, packed, at)  # type: ignore[no-untyped-call]
+    last = place[start[:-1] if reverse else start[1:] - 1]
+    return h[torch.from_numpy(place).to(h.device)], c[torch.from_numpy(last).to(h.device)]
+
+
+def _plain(
+    table: Tensor, weight: Tensor, tokens: npt.NDArray[np.int64], at: npt.NDArray[np.int64]
+) -> tuple[Tensor, Tensor]:
+    h = c = table.new_zeros(int(at[1]), weight.shape[1])
+    states, cells = [], []
+    for first, last in pairwise(at.tolist()):
+        running = last - first
+        word = table[torch.from_numpy(tokens[first:last]).to(table.device)]
+        i, f, o, u = (word + h[:running] @ weight.t()).chunk(4, 1)
+        c = f.sigmoid() * c[:running] + i.sigmoid() * u.tanh()
+        h = o.sigmoid() * c.tanh()
+        states.append(h)
+        cells.append(c)
+    return torch.cat(states), torch.cat(cells)

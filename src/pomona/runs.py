@@ -68,14 +68,15 @@ class Recipe:
     batch: int = 64
     batching: Literal["bucketed", "random"] = "bucketed"
     rate: float = 1e-3
-    schedule: Literal["plateau", "cosine", "constant"] = "plateau"
-    warmup: int = 0  # steps in which the rate rises from 0
+    schedule: Literal["plateau", "cosine", "constant", "inverse_sqrt"] = "plateau"
+    warmup: int = 0  # steps in which the rate rises from 0; inverse_sqrt: then it falls as 1 / sqrt(steps / warmup)
     decay: float = 0.5  # plateau: the rate is multiplied by this ...
     patience: int = 2  # ... after so many epochs without a better dev accuracy
     stop: int = 10  # and training ends after so many
     l2: float = 0.0  # added to the gradient, as Adam of 2018 had it
     weight_decay: float = 0.0  # taken off the weights themselves (AdamW)
     clip: float = 5.0  # largest norm of the gradient
+    betas: tuple[float, float] = (0.9, 0.999)  # of Adam
     fidelity: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -95,6 +96,8 @@ class Recipe:
         for name in ("l2", "weight_decay", "warmup"):
             if getattr(self, name) < 0:
                 raise SpecError(f"{name} = {getattr(self, name)}: 0 or more is needed")
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise SpecError(f"betas = {self.betas}: Adam's means forget with numbers from 0 to below 1")
         if not 0 < self.decay <= 1:
             raise SpecError(f"decay = {self.decay}: the rate is multiplied by a number above 0 and at most 1")
 
@@ -141,6 +144,7 @@ class Predictions:
     outcomes: tuple[Any, ...]
     logits: npt.NDArray[np.float32]  # [rows, outcomes] or [rows, answers, outcomes]
     trees: Forest | None = None
+    vocabulary: tuple[str, ...] = ()  # the words that the model knows, where that is recorded
 
     @cached_property
     def answers(self) -> npt.NDArray[np.int64]:
@@ -151,7 +155,7 @@ class Predictions:
         from safetensors.numpy import save
 
         arrays: dict[str, npt.NDArray[Any]] = {"logits": np.ascontiguousarray(self.logits)}
-        about = {"corpus": self.corpus, "outcomes": list(self.outcomes)}
+        about = {"corpus": self.corpus, "outcomes": list(self.outcomes), "vocabulary": list(self.vocabulary)}
         if self.trees is not None:
             steps, start = transitions(self.trees)
             leaf = self.trees.leaf
@@ -166,7 +170,8 @@ class Predictions:
         trees = None
         if "steps" in arrays:
             trees = from_transitions(arrays["steps"], arrays["start"], arrays["leaves"], tuple(about["names"]))
-        return cls(about["corpus"], tuple(about["outcomes"]), arrays["logits"], trees)
+        words = tuple(about.get("vocabulary", ()))
+        return cls(about["corpus"], tuple(about["outcomes"]), arrays["logits"], trees, words)
 
 
 def read_tensors(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:

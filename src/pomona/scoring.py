@@ -3,13 +3,16 @@
     scores_of(corpus, predictions)["accuracy"], ["by_length"], ["f1_gold"]
 
 Shares are between 0 and 1. F1 counts all constituents with the whole sentence, averaged over sentences, as the ListOps
-paper does; `f1_gold_without_root` leaves out the one that no tree can miss.
+paper does; `f1_gold_without_root` leaves out the one that no tree can miss. Where an example has several answers
+(ORCHARD), each is scored by depth, and beside it stand the shares of outputs that were no answers and of COPY arguments
+that the model has no word for.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from pomona.answers_by_depth import answers_by_depth, malformed, unknown_copies
 from pomona.binary import binarise, branching
 from pomona.corpus import Corpus
 from pomona.measures.accuracy import accuracy, grouped
@@ -31,6 +34,10 @@ def scores_of(corpus: Corpus, predictions: Predictions) -> dict[str, Any]:
         "by_length": grouped(score, corpus.lengths, LENGTHS),
         "by_nesting": grouped(score, corpus.nesting, NESTING),
     }
+    if corpus.targets.shape[1] > 1:
+        found["by_depth"] = answers_by_depth(corpus, predictions)
+        found["malformed"] = malformed(predictions)
+        found["unknown_copies"] = unknown_copies(corpus, predictions.vocabulary)
     if predictions.trees is not None:
         found |= tree_scores(corpus, predictions)
     return found

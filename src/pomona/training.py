@@ -35,11 +35,11 @@ from pomona.errors import RunError
 from pomona.modelling import MODELS, Feed, Model, Shape, seeded
 from pomona.randomness import stream_key
 from pomona.runs import Predictions, Recipe, Run, environment
-from pomona.sampling import generate
+from pomona.sampling import TASKS, generate
 from pomona.sources import data_file
 from pomona.trees import Forest
 
-BETAS, EPSILON = (0.9, 0.999), 1e-8  # Adam's defaults, as in the paper
+EPSILON = 1e-8  # Adam's default
 COSINE_END = 0.01  # of the first rate
 ANSWER_ROWS, ANSWER_AREA = 512, 1 << 13  # rows and positions of a batch when answering
 
@@ -108,13 +108,14 @@ def fresh_corpus(recipe: Recipe, epoch: int, held_out: npt.NDArray[np.uint64]) -
 
 
 def held_out_keys(recipe: Recipe, dev: Corpus) -> npt.NDArray[np.uint64]:
-    """Keys of dev and of test: what a fresh draw must leave out, since it knows nothing of the splits."""
+    """Keys of dev and of every test split: what a fresh draw must leave out, since it knows nothing of the splits."""
     if Path(recipe.data).is_file():
         raise RunError(
             f"{recipe.data} is a file, and no fresh examples can be drawn from it; name a task or fresh=false"
         )
-    test = generate(recipe.data, "test", recipe.data_seed, **recipe.data_settings)
-    return np.concatenate([dev.keys, test.keys])
+    task = TASKS.build(recipe.data, recipe.data_settings)
+    others = [split for split in task.sizes if split not in ("train", "dev")]
+    return np.concatenate([dev.keys, *(generate(task, split, recipe.data_seed).keys for split in others)])
 
 
 def _admitted(train: Corpus, recipe: Recipe) -> Corpus:
@@ -204,7 +205,9 @@ class _Trainer:
         self.dev_batches = _answer_batches(self.dev, device)
         self.module = build(self.recipe, self.vocabulary, self.outcomes).to(device)
         self.names, self.weights = zip(*self.module.named_parameters(), strict=True)
-        self.adam = torch.optim.Adam(self.weights, 1.0, BETAS, EPSILON, weight_decay=self.recipe.l2, fused=True)
+        self.adam = torch.optim.Adam(
+            self.weights, 1.0, self.recipe.betas, EPSILON, weight_decay=self.recipe.l2, fused=True
+        )
         self.state = _State()
         self._load()
 
@@ -249,6 +252,8 @@ class _Trainer:
         if recipe.schedule == "cosine":
             done = min(1.0, step / max(1, recipe.epochs * batches))
             rate *= COSINE_END + (1 - COSINE_END) * (1 + math.cos(math.pi * done)) / 2
+        elif recipe.schedule == "inverse_sqrt":
+            rate *= math.sqrt(max(1, recipe.warmup) / max(step + 1, recipe.warmup, 1))
         return rate
 
     def _step(self, rows: npt.NDArray[np.int64], batches: int) -> None:
@@ -454,7 +459,27 @@ def predict(run: Run, corpus: Corpus, *, which: str = "best", device: str = "cpu
     feed = model_of(run.recipe).read(corpus, vocabulary, outcomes)
     with _threads(threads), _memory_errors(run.recipe):
         logits, trees = answer(module.to(device), _answer_batches(feed, device))
-    return Predictions(corpus.fingerprint, outcomes, logits, trees)
+    return Predictions(corpus.fingerprint, outcomes, logits, trees, vocabulary)
+
+
+def represent(
+    run: Run, corpus: Corpus, *, which: str = "best", device: str = "cpu", threads: int = 1
+) -> npt.NDArray[np.float32]:
+    """A vector for each sentence, [rows, width]: that of its root, or of its last token where a model has no trees."""
+    module, vocabulary, outcomes = load(run, which)
+    feed = model_of(run.recipe).read(corpus, vocabulary, outcomes)
+    found: list[npt.NDArray[np.float32]] = []
+    batches = _answer_batches(feed, device)
+    with _threads(threads), _memory_errors(run.recipe), torch.no_grad():
+        module.to(device).eval()
+        for batch in batches:
+            output = module(batch)
+            if output.nodes is None or len(output.nodes) < len(batch.rows):
+                raise RunError(f"{run.recipe.model} gives no vectors of what it reads; a model of trees or tokens does")
+            ends = batch.start if output.trees is None else output.trees.start
+            found.append(output.nodes[torch.from_numpy(np.asarray(ends[1:]) - 1)].float().cpu().numpy())
+    back = np.argsort(np.concatenate([batch.rows for batch in batches]), kind="stable")
+    return np.concatenate(found)[back]
 
 
 def _cross_entropy(logits: Floats, targets: npt.NDArray[np.int64]) -> float:

@@ -1,0 +1,120 @@
+"""The ORCHARD models: what buckets of like length are worth, how long decoding takes, how much memory long input needs.
+
+    python -m benchmarks orchard_models
+    python -m benchmarks.orchard_models --rows 1000 --only seq2seq_lstm
+
+Training: batches of 64 examples of mixed depths 3 to 6, bucketed and unsorted in turn, forward and backward, processor
+time on one thread. The LSTM lays sequences end to end and has no padding to save; the figure of 2.5 is for models that
+pad. Decoding: depth 12, greedy, all of `predict` but reading the weights. Memory: one sequence of 3,999 tokens, the
+longest that is read, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import time
+from itertools import islice
+
+import numpy as np
+import torch
+
+from pomona.batch import bucketed, by_length, shuffled
+from pomona.modelling import MODELS, Feed, Model, Shape, seeded
+from pomona.randomness import stream_key
+from pomona.sampling import generate
+from pomona.sequences import SequenceBatch
+from pomona.training import ANSWER_AREA, ANSWER_ROWS, answer
+
+TASK = "orchard/hard/min-max"
+SMALL = {
+    "seq2seq_lstm": {"width": 96},
+    "seq2seq_transformer": {"width": 64, "layers": 3, "inner": 128},
+    "looped_transformer": {"width": 64, "inner": 128},
+    "data_router": {"width": 64, "inner": 128},
+    "quoting_treelstm": {"width": 64},
+}
+LONG = 3_999
+
+
+def built(name: str) -> tuple[Model, torch.nn.Module, Feed]:
+    model = MODELS.build(name, SMALL[name])
+    corpus = generate(TASK, "train", 1, train=4_000, dev=10, test=10, iid=0)
+    vocabulary, outcomes = model.words(corpus)
+    with seeded(0):
+        return model, model.build(Shape(len(vocabulary), len(outcomes))), model.read(corpus, vocabulary, outcomes)
+
+
+def training(name: str, batches: int) -> tuple[float, float]:
+    """Examples a second, bucketed and unsorted."""
+    _, module, feed = built(name)
+    module.train()
+    spent, seen = [0.0, 0.0], [0, 0]
+    kinds = [
+        list(islice(make(feed.lengths, 64, stream_key("benchmark", 1)), batches + 1)) for make in (bucketed, shuffled)
+    ]
+    for place, pair in enumerate(zip(*kinds, strict=True)):
+        for kind, rows in enumerate(pair):
+            begin = time.process_time()
+            batch = feed.batch(rows)
+            output = module(batch, torch.Generator().manual_seed(0))
+            logits = output.logits.flatten(0, 1)
+            torch.nn.functional.cross_entropy(logits, batch.targets.flatten()).backward()
+            if place:  # the first may compile
+                spent[kind] += time.process_time() - begin
+                seen[kind] += len(rows)
+    return seen[0] / spent[0], seen[1] / spent[1]
+
+
+def decoding(name: str, rows: int) -> float:
+    """Seconds to answer so many examples of depth 12."""
+    model, module, _ = built(name)
+    train = generate(TASK, "train", 1, train=4_000, dev=10, test=10, iid=0)
+    corpus = generate(TASK, "test-12", 1, train=4_000, dev=10, test=rows, iid=0)
+    begin = time.process_time()
+    feed = model.read(corpus, *model.words(train))
+    answer(module, [feed.batch(some) for some in by_length(feed.lengths, ANSWER_ROWS, ANSWER_AREA)])
+    return time.process_time() - begin
+
+
+def memory(name: str) -> float:
+    """The most memory, in GB, that one sequence of LONG tokens takes beyond what the process had."""
+    _, module, feed = built(name)
+    with torch.no_grad():
+        module.eval()(feed.batch(np.arange(2)))
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        tokens = torch.full((1, LONG), 5)
+        ones = torch.full((1,), LONG)
+        flat, start = np.full(LONG, 5, np.int64), np.array([0, LONG])
+        heads = torch.tensor([[0, 10]])
+        module(SequenceBatch(np.zeros(1, np.int64), flat, start, tokens, ones, heads * 0, heads, ones * 0 + 12))
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e6
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--batches", type=int, default=20)
+    parser.add_argument("--only", choices=list(SMALL), nargs="*", default=list(SMALL))
+    parser.add_argument("--memory", choices=list(SMALL), help="only this, for a process of its own")
+    options = parser.parse_args([] if arguments is None else arguments)
+    torch.set_num_threads(1)
+    if options.memory:
+        print(f"{memory(options.memory):.2f}")
+        return
+    for name in options.only:
+        fast, slow = training(name, options.batches)
+        spent = decoding(name, options.rows)
+        line = f"{name:20}  bucketed {fast:6.0f} ex/s, unsorted {slow:6.0f} ex/s, ratio {fast / slow:4.2f}"
+        line += f";  {options.rows:,} examples of depth 12 answered in {spent:6.1f} s"
+        if name != "quoting_treelstm":
+            command = [sys.executable, "-m", "benchmarks.orchard_models", "--memory", name]
+            found = subprocess.run(command, capture_output=True, text=True, check=True)
+            line += f";  {LONG:,} tokens take {found.stdout.strip()} GB"
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,94 @@
+"""The Neural Data Router (Csordas, Irie and Schmidhuber 2022): a looped layer whose positions wait for their turn.
+
+    a = Norm(x + Attention(x)),    g = sigmoid(Gate(a)),    x <- (1 - g) x + g Norm(Update(a))
+
+The gate is closed at first (bias -3), so a position keeps what it has until its arguments are ready; attention is
+geometric: each head goes to the nearest position that matches (`pomona.attention.geometric`). To its score each side
+adds a number of its own, so a head can look to the left or to the right. Steps as in `looped_transformer`: `extra` and
+so many for each level of brackets. The vector at the first token of each tree is classified.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pomona.attention import Attention, geometric
+from pomona.corpus import Corpus
+from pomona.decoding import as_answers, rounded
+from pomona.modelling import MODELS, Model, Output, Shape, dropped
+from pomona.sequences import SequenceBatch, Sequences, words_of
+
+CLOSED = -3.0  # the first bias of the gates
+
+
+@MODELS.add("data_router")
+@dataclass(frozen=True)
+class DataRouterModel(Model):
+    """Copy gates and geometric attention over one layer, taken as many times as the brackets are deep."""
+
+    example = "orchard/hard/min-max"
+
+    width: int = 128
+    inner: int = 256
+    heads: int = 4
+    extra: int = 2
+    per_level: float = 1.0
+    answers: int = 2
+    dropout: float = 0.0
+    gate_dropout: float = 0.05
+
+    def words(self, corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        return words_of(corpus)
+
+    def read(self, corpus: Corpus, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> Sequences:
+        return Sequences.of(corpus, vocabulary, outcomes)
+
+    def build(self, shape: Shape) -> nn.Module:
+        return DataRouterModule(self, shape)
+
+
+class DataRouterModule(nn.Module):
+    def __init__(self, settings: DataRouterModel, shape: Shape) -> None:
+        super().__init__()
+        width, inner = settings.width, settings.inner
+        self.settings = settings
+        self.word = nn.Parameter(torch.randn(rounded(shape.vocabulary), width) / math.sqrt(width))
+        self.attention = Attention(width, settings.heads)
+        self.side = nn.Parameter(torch.zeros(settings.heads, 2))  # added to the score on the left, on the right
+        self.after_attention, self.after_update = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.update = nn.Sequential(nn.Linear(width, inner), nn.ReLU(), nn.Linear(inner, width))
+        opening = nn.Linear(width, width)
+        nn.init.constant_(opening.bias, CLOSED)
+        self.gate = nn.Sequential(nn.Linear(width, width), nn.ReLU(), opening)
+        self.heads = nn.ModuleList(nn.Linear(width, shape.classes - 1) for _ in range(settings.answers))
+
+    def forward(self, batch: SequenceBatch, random: torch.Generator | None = None) -> Output:
+        settings = self.settings
+        x = self.word[batch.tokens] * math.sqrt(settings.width)  # [batch, length, width]
+        length = batch.tokens.shape[1]
+        steps = torch.arange(length, device=x.device)
+        right = (steps[None] > steps[:, None]).long()
+        side = self.side[:, right].masked_fill(
+            ~batch.inside[:, None, None], -torch.inf
+        )  # [batch, heads, length, length]
+        count = settings.extra + (settings.per_level * batch.nesting).ceil()  # [batch]
+        for step in range(int(count.max())):
+            a = self.after_attention(x + dropped(self.look(x, side), settings.dropout, random))
+            g = dropped(self.gate(a).sigmoid(), settings.gate_dropout, random)
+            y = (1 - g) * x + g * self.after_update(self.update(a))
+            x = torch.where((step < count)[:, None, None], y, x)
+        roots = x.gather(1, batch.heads[:, :, None].expand(-1, -1, x.shape[2]))
+        logits = [head(root) for head, root in zip(self.heads, roots.unbind(1), strict=True)]
+        return Output(as_answers(torch.stack(logits, 1)))
+
+    def look(self, x: Tensor, side: Tensor) -> Tensor:
+        attention = self.attention
+        query, key, value = (attention.split(layer(x)) for layer in (attention.query, attention.key, attention.value))
+        score = query @ key.transpose(2, 3) / math.sqrt(query.shape[-1]) + side
+        found: Tensor = attention.out((geometric(score) @ value).transpose(1, 2).flatten(2))
+        return found

@@ -1,0 +1,78 @@
+"""A looped Transformer: one layer again and again, as often as the brackets are deep (Dehghani et al. 2019, and since).
+
+    x_0 = words,    x_t = Norm(Layer(x_{t-1} + words)),    t = 1 .. steps,    steps = `extra` + `per_level` * nesting
+
+The words are added again at every step ("recall"), so a step has not to carry them. Nesting is counted in the tokens:
+the most brackets that are open at once, so a deeper tree gets more steps than any in training. Each example takes its
+own number of steps, whatever else is in its batch. Positions are `relative` or `none`. The vector at the first
+token of each tree is classified.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from pomona.attention import Layer, RelativeBias
+from pomona.corpus import Corpus
+from pomona.decoding import as_answers, rounded
+from pomona.modelling import MODELS, Model, Output, Shape, dropped
+from pomona.sequences import SequenceBatch, Sequences, words_of
+
+
+@MODELS.add("looped_transformer")
+@dataclass(frozen=True)
+class LoopedTransformerModel(Model):
+    """One Transformer layer, taken as many times as the brackets are deep."""
+
+    example = "orchard/hard/min-max"
+
+    width: int = 128
+    inner: int = 256
+    heads: int = 4
+    positions: Literal["relative", "none"] = "relative"
+    extra: int = 2
+    per_level: float = 1.0
+    answers: int = 2
+    dropout: float = 0.0
+
+    def words(self, corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        return words_of(corpus)
+
+    def read(self, corpus: Corpus, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> Sequences:
+        return Sequences.of(corpus, vocabulary, outcomes)
+
+    def build(self, shape: Shape) -> nn.Module:
+        return LoopedTransformerModule(self, shape)
+
+
+class LoopedTransformerModule(nn.Module):
+    def __init__(self, settings: LoopedTransformerModel, shape: Shape) -> None:
+        super().__init__()
+        width = settings.width
+        self.settings = settings
+        self.word = nn.Parameter(torch.randn(rounded(shape.vocabulary), width) / math.sqrt(width))
+        self.layer = Layer(width, settings.inner, settings.heads, norm="pre")
+        self.norm = nn.LayerNorm(width)
+        self.bias = RelativeBias(settings.heads) if settings.positions == "relative" else None
+        self.heads = nn.ModuleList(nn.Linear(width, shape.classes - 1) for _ in range(settings.answers))
+
+    def forward(self, batch: SequenceBatch, random: torch.Generator | None = None) -> Output:
+        settings = self.settings
+        words = self.word[batch.tokens] * math.sqrt(settings.width)  # [batch, length, width]
+        words = dropped(words, settings.dropout, random)
+        mask = batch.inside[:, None, None]
+        if self.bias is not None:
+            mask = self.bias(batch.tokens.shape[1]).masked_fill(~mask, -torch.inf)
+        steps = settings.extra + (settings.per_level * batch.nesting).ceil()  # [batch]
+        x = words
+        for step in range(int(steps.max())):
+            y = self.norm(self.layer(x + words, mask, settings.dropout, random))
+            x = torch.where((step < steps)[:, None, None], y, x)
+        roots = x.gather(1, batch.heads[:, :, None].expand(-1, -1, x.shape[2]))
+        logits = [head(root) for head, root in zip(self.heads, roots.unbind(1), strict=True)]
+        return Output(as_answers(torch.stack(logits, 1)))

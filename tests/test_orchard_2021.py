@@ -1,0 +1,110 @@
+"""The ORCHARD paper: its rows, what it printed, and how its trends are judged."""
+
+from __future__ import annotations
+
+import pytest
+
+from pomona.papers import orchard_2021 as paper
+from pomona.papers.orchard_2021 import Curve, recipes, trends
+from pomona.reproducing import BUDGETS, reproduce
+from pomona.training import model_of
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_every_row_has_recipes_whose_models_can_be_built(budget):
+    planned = recipes(budget)
+    assert len(planned) == 12 + 4 + 8
+    for some in planned.values():
+        for recipe in some:
+            model_of(recipe)
+    if budget == "cpu":
+        assert all(len(planned[row]) == 2 for row in planned if row.split()[0] in ("LSTM", "Transformer", "Oracle"))
+        assert all(recipe.fresh for some in planned.values() for recipe in some)
+
+
+def test_the_printed_numbers_are_cells_of_their_figures():
+    places = list(paper._places())
+    assert len(places) == len(set(places))
+    assert ("Figure 4", "LSTM hard min-max", 12, "first") in places
+    assert ("Figure 5", "Transformer hard first-last", 12, "first") in places
+    assert ("Figure 2", "Transformer easy min-max", 7, "both") in places
+    assert not any(where == "Figure 4" and row.startswith("Transformer") for where, row, _, _ in places)
+
+
+def curve(first, second, both, rows=400):
+    """A run whose shares are the same at all depths, or fall from the first to the last of a pair."""
+
+    def shares(value, depth):
+        low, high = value if isinstance(value, tuple) else (value, value)
+        return [low + (high - low) * (depth - 3) / 9, 0.0, 1.0]
+
+    return Curve(
+        (
+            {
+                str(depth): {
+                    "rows": rows,
+                    "first": shares(first, depth),
+                    "second": shares(second, depth),
+                    "both": shares(both, depth),
+                }
+                for depth in paper.DEPTHS
+            },
+        )
+    )
+
+
+def as_printed():
+    """Curves that show all eight trends."""
+    made = {}
+    for row, model, difficulty, family in paper.rows():
+        if model not in paper.MODELS.values():
+            continue
+        base = {"easy": 0.99, "medium": 0.95, "hard": 0.90}[difficulty] - 0.02 * (family == "min-max")
+        if model == "LSTM":
+            made[row] = curve((1.0, 0.9), (0.95, 0.5), (base - 0.03, 0.6 if difficulty == "easy" else 0.45))
+        else:
+            start = base + (0.06 if difficulty != "easy" else 0.0)
+            made[row] = curve((1.0, 0.5), (0.95, 0.2), (start, {"easy": 0.1, "medium": 0.05, "hard": 0.0}[difficulty]))
+    return made
+
+
+def test_trends_hold_where_the_curves_show_them():
+    found = {trend["trend"]: trend for trend in trends(as_printed())}
+    assert list(found) == [f"T{number}" for number in range(1, 9)]
+    assert {found[name]["verdict"] for name in ("T1", "T2", "T6", "T7", "T8")} == {"holds"}
+    assert found["T1"]["cases"][0]["interval"][0] > 0
+
+
+def test_trends_fail_where_one_comparison_does_and_are_open_where_runs_are_missing():
+    curves = as_printed()
+    curves["LSTM hard min-max"] = curve(0.6, 0.6, 0.5)
+    found = {trend["trend"]: trend["verdict"] for trend in trends(curves)}
+    assert found["T1"] == found["T2"] == found["T7"] == found["T8"] == "fails"
+    assert {trend["verdict"] for trend in trends({})} == {"open"}
+    assert {case["verdict"] for trend in trends({}) for case in trend["cases"]} == {"not run"}
+
+
+def test_a_difference_that_the_examples_cannot_show_is_open():
+    few = {row: curve(0.86, 0.5, 0.81, rows=30) for row in as_printed()}
+    found = {trend["trend"]: trend["verdict"] for trend in trends(few)}
+    assert found["T1"] == "open"
+
+
+def test_smoke_trains_a_row_and_sets_it_beside_its_shortcuts(tmp_path):
+    row = "Oracle hard min-max"
+    found = reproduce("orchard_2021", budget="smoke", rows=[row], folder=tmp_path, out=tmp_path / "cells.json")
+    cells = [cell for cell in found["cells"] if cell["row"] == row]
+    assert len(cells) == 30
+    assert all(
+        cell["measured"] is not None and cell["interval"][0] <= cell["measured"] <= cell["interval"][1]
+        for cell in cells
+    )
+    assert [run["row"] for run in found["runs"]] == [row]
+    beside = found["shortcuts"]["hard/min-max"]
+    assert beside["repeat the first answer"]["12"][0] is None
+    assert 0 < beside["ceiling"]["12"][1] <= 100
+    assert beside["by hand, top 6"]["6"][0] == 100
+    assert set(found["runs"][0]["scores"]["effective_depth"]) == {"first", "second"}
+    assert found["runs"][0]["scores"]["unknown_copies"] is None  # it follows links and reads no arguments
+    again = reproduce("orchard_2021", budget="smoke", rows=[row], folder=tmp_path, train_missing=False)
+    assert [cell["measured"] for cell in again["cells"]] == [cell["measured"] for cell in found["cells"]]

@@ -1,0 +1,117 @@
+"""Sequences: what is laid out is what the corpus holds, unknown words are one word, and too long is an error."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import pomona.sequences
+from pomona.errors import RunError
+from pomona.modelling import MODELS, Shape, seeded
+from pomona.runs import Predictions
+from pomona.sampling import generate
+from pomona.scoring import scores_of
+from pomona.sequences import EOS, MALFORMED, SPECIAL, UNKNOWN, Sequences, words_of
+
+FEW = {"train": 80, "dev": 5, "test": 30, "iid": 0}
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return generate("orchard/hard/min-max", "train", 5, **FEW)
+
+
+@pytest.fixture(scope="module")
+def deep():
+    return generate("orchard/hard/min-max", "test-12", 5, **FEW)
+
+
+def test_tokens_answers_heads_and_nesting_are_those_of_the_corpus(corpus):
+    vocabulary, outcomes = words_of(corpus)
+    assert vocabulary[:4] == SPECIAL
+    assert outcomes == (*range(10), MALFORMED)
+    feed = Sequences.of(corpus, vocabulary, outcomes)
+    rows = np.array([7, 3, 40])
+    batch = feed.batch(rows)
+    for place, row in enumerate(rows.tolist()):
+        example = corpus[row]
+        words = [vocabulary[token] for token in batch.tokens[place, : batch.lengths[place]].tolist()]
+        assert words == [*example.tokens, "<eos>"]
+        assert batch.tokens[place, batch.lengths[place] :].sum() == 0
+        assert tuple(batch.targets[place].tolist()) == example.target
+        assert batch.heads[place].tolist() == [0, example.tokens.index("X") + 1]
+        assert int(batch.nesting[place]) >= example.nesting  # a COPY's own bracket counts as well
+        flat = batch.flat[batch.start[place] : batch.start[place + 1]]
+        assert flat.tolist() == batch.tokens[place, : batch.lengths[place]].tolist()
+    states = torch.arange(len(batch.flat), dtype=torch.float64)[:, None]
+    beside = batch.beside(states)
+    assert beside[batch.inside].tolist() == states.tolist()
+    assert beside[~batch.inside].abs().sum() == 0
+
+
+def test_words_that_training_never_showed_are_one(corpus, deep):
+    vocabulary, outcomes = words_of(corpus)
+    feed = Sequences.of(deep, vocabulary, outcomes)
+    strange = [word not in vocabulary for word in deep.vocabulary]
+    unknown = np.array(strange)[deep.tokens]
+    assert unknown.any()
+    without_end = feed.tokens[feed.tokens != EOS]
+    assert ((without_end == UNKNOWN) == unknown).all()
+
+
+def test_scores_report_depth_malformed_answers_and_unknown_copies(corpus, deep):
+    vocabulary, outcomes = words_of(corpus)
+    wanted = deep.targets.astype(np.int64)
+    answers = wanted.copy()
+    answers[:10, 1] = 10  # malformed
+    answers[10:15, 0] = (answers[10:15, 0] + 1) % 10
+    logits = np.eye(11, dtype=np.float32)[answers]
+    predictions = Predictions(deep.fingerprint, outcomes, logits, vocabulary=vocabulary)
+    found = scores_of(deep, predictions)
+    scored = found["by_depth"]["12"]
+    assert scored["rows"] == 30
+    assert scored["first"][0] == pytest.approx(25 / 30, abs=1e-5)
+    assert scored["second"][0] == pytest.approx(20 / 30, abs=1e-5)
+    assert scored["both"][0] == pytest.approx(15 / 30, abs=1e-5)
+    assert scored["both"][1] < 0.5 < scored["both"][2]
+    assert found["malformed"] == pytest.approx(10 / 30)
+    arguments = [
+        example.tokens[place + 1] for example in deep for place, word in enumerate(example.tokens) if word == "[COPY"
+    ]
+    assert found["unknown_copies"] == pytest.approx(np.mean([one not in vocabulary for one in arguments]))
+    assert found["unknown_copies"] > 0
+
+
+def test_too_long_is_an_error(corpus, monkeypatch):
+    monkeypatch.setattr(pomona.sequences, "LONGEST", 30)
+    with pytest.raises(RunError, match="sequence models read at most 29"):
+        Sequences.of(corpus, *words_of(corpus))
+
+
+def test_answers_as_pairs_are_sent_back():
+    paired = generate("orchard/easy/first-last", "train", 1, target="pair", **FEW)
+    with pytest.raises(RunError, match="one answer a tree"):
+        Sequences.of(paired, *words_of(paired))
+
+
+# -- the paper's sizes -------------------------------------------------------------------------------------------------
+
+PAPER_LSTM = {"width": 512, "bidirectional": False, "target": "pair"}
+PAPER_TRANSFORMER = {"width": 512, "layers": 6, "inner": 2048, "heads": 8, "target": "pair"}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "words", "count"),
+    [
+        ("seq2seq_lstm", PAPER_LSTM, 86, 6_189_160),
+        ("seq2seq_lstm", PAPER_LSTM, 18, 6_156_392),
+        ("seq2seq_lstm", {**PAPER_LSTM, "bidirectional": True}, 86, 9_864_296),
+        ("seq2seq_transformer", PAPER_TRANSFORMER, 86, 44_290_048),
+        ("seq2seq_transformer", PAPER_TRANSFORMER, 18, 44_257_280),
+    ],
+)
+def test_parameters_are_as_many_as_in_the_paper(name, settings, words, count):
+    with torch.device("meta"), seeded(0):
+        module = MODELS.build(name, settings).build(Shape(words, 11))
+    assert sum(weight.numel() for weight in module.parameters()) == count
