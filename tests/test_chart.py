@@ -27,7 +27,10 @@ def module():
         return MODELS.build("chart", {"width": 5, "temperature": 0.3}).build(Shape(15, 10)).double()
 
 
-def test_outputs_and_gradients_are_those_of_the_naive_twin(batch, module):
+@pytest.mark.parametrize("bias", [0.3, 200.0], ids=["gates from factors", "too large for factors"])
+def test_outputs_and_gradients_are_those_of_the_naive_twin(batch, module, bias):
+    with torch.no_grad():
+        module.cell.bias[0] = bias
     fast = torch.nn.functional.cross_entropy(module.train()(batch).logits, batch.targets)
     roots = []
     for row, length in enumerate(batch.lengths.tolist()):
@@ -40,13 +43,21 @@ def test_outputs_and_gradients_are_those_of_the_naive_twin(batch, module):
         assert (one - two).abs().max() <= 1e-12 * max(1, two.abs().max())
 
 
-def test_a_batch_beyond_its_memory_is_done_in_parts(batch, module, monkeypatch):
+def test_a_batch_is_done_in_parts_and_a_sentence_beyond_memory_is_an_error(batch, module, monkeypatch):
     with torch.no_grad():
         whole = module.eval()(batch)
-        monkeypatch.setattr(chart, "ROOM", 24 * 5 * 8 * 14 * 15)
+        monkeypatch.setattr(chart, "CACHE", 24 * 5 * 8 * 14 * 15)
         parts = module(batch)
     assert torch.allclose(parts.logits, whole.logits, rtol=0, atol=1e-12)
     assert parts.trees == whole.trees
     monkeypatch.setattr(chart, "ROOM", 10)
     with pytest.raises(RunError, match=r"a chart over \d+ tokens needs"):
         module(batch)
+
+
+@pytest.mark.parametrize("bias", [0.3, 30.0])
+def test_in_32_bits_it_is_the_same_but_for_rounding(batch, module, bias):
+    with torch.no_grad():
+        module.cell.bias[0] = bias
+        exact = module.eval()(batch).logits
+        assert torch.allclose(module.float()(batch).logits.double(), exact, rtol=1e-4, atol=1e-5)

@@ -10,8 +10,9 @@ import pytest
 
 import pomona as pm
 from pomona import shortcuts
+from pomona.answers import answers_given
 from pomona.errors import MeasureError
-from pomona.measures.effective_depth import EVERYTHING, answers_given, contested, effective_depth
+from pomona.measures.effective_depth import EVERYTHING, contested, effective_depth
 from pomona.sampling import TASKS
 
 

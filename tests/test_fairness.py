@@ -18,8 +18,8 @@ from pomona.corpus import Corpus
 from pomona.errors import FairnessError, SpecError, SplitError, TreeError
 from pomona.fairness import certify, check, compose, fair_for, fold, learn, minimal, mirror
 from pomona.fairness.covering import cover
-from pomona.fairness.facts import _find
 from pomona.fairness.folding import demonstration
+from pomona.fairness.tables import find
 from pomona.sampling import TASKS, corpus_of_trees, generate
 from pomona.trees import Forest
 from strategies import listops_groves
@@ -228,7 +228,7 @@ class TestEdgeCases:
             (5, [1, 2], -1),
         ):
             asked = np.array(inputs, np.int32)
-            slot, fact = _find(slots, functions, start, pool, function, asked, 0, len(asked))
+            slot, fact = find(slots, functions, start, pool, function, asked, 0, len(asked))
             assert fact == found or slot == 15
 
     def test_given_functions_are_not_looked_up(self) -> None:

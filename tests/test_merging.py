@@ -80,3 +80,23 @@ def test_without_noise_the_best_pair_is_merged_and_the_trees_say_so():
         assert set(zip(low[inside].tolist(), high[inside].tolist(), strict=True)) == expected
     assert torch.equal(nodes[forest.root], fast)
     assert torch.equal(nodes[forest.leaf], leaf[rows][:, :6])
+
+
+def test_the_temperature_falls_and_swings_with_the_steps_of_training():
+    import math
+
+    from pomona.errors import SpecError
+    from pomona.modelling import MODELS, Shape
+
+    settings = {"width": 8, "temperature": 2.0, "temperature_decay": 0.5, "temperature_cycle": 300}
+    module = MODELS.build("st_gumbel", settings).build(Shape(15, 10)).train()
+    module.step.fill_(4_000)
+    expected = 2.0 * 0.5**0.4 * (math.cos(4_000 / 300) + 1) / 2
+    assert float(module._temperature()) == pytest.approx(expected, rel=1e-4)
+    assert int(module.step) == 4_001
+    assert float(module.eval()._temperature()) == pytest.approx(2.0)
+    assert int(module.step) == 4_001
+    assert "step" in module.state_dict()  # so that a killed run goes on at the same temperature
+    assert "step" not in MODELS.build("st_gumbel", {"width": 8}).build(Shape(15, 10)).state_dict()
+    with pytest.raises(SpecError, match="temperature_decay"):
+        MODELS.build("st_gumbel", {"temperature_decay": 0.0})

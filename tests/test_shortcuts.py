@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 from typer.testing import CliRunner
 
 import oracles_orchard as oracle
 import pomona as pm
-from pomona import shortcuts, truncation
+from pomona import guessing, shortcuts, truncation
 from pomona.algebra import OPERATORS
 from pomona.errors import MeasureError
 from pomona.orchard_text import copy_arguments
@@ -67,7 +68,7 @@ def by_hand(tree: Any, levels: int, first: Any = None) -> int | None:
         found = by_hand(tree[side], levels - 1, first)
         return edge(tree[side], side, first) if found is None else found
     seen = [one for child in tree[1:] if (one := by_hand(child, levels - 1, first)) is not None]
-    return int(oracle.RULES[tree[0]](seen)) if seen else None
+    return int(oracle.RULES[tree[0]](seen)) if seen else 5
 
 
 def edge(tree: Any, side: int, first: Any) -> int:
@@ -105,9 +106,8 @@ def test_truncation_is_exact(operators: tuple[str, ...]) -> None:
                 if len(chances) > 1 and chances[-1] - chances[-2] < 1e-9:
                     continue  # a tie
                 assert answers[row, place, levels] == max(law, key=lambda value: law[value])
-                hand = by_hand(tree, levels, trees[0]) if levels else None
-                expected = int(np.argmax(prior[tree[0]])) if hand is None else hand
-                assert handed[row, place, levels] == expected
+                if levels:
+                    assert handed[row, place, levels] == by_hand(tree, levels, trees[0])
     np.testing.assert_array_equal(answers[:, :, 8], corpus.targets)
     np.testing.assert_array_equal(handed[:, :, 8], corpus.targets)
 
@@ -128,14 +128,28 @@ def test_listops_constants(data_folder: Path) -> None:
 
 
 def test_orchard_constants() -> None:
-    """Depth 12, first tree, four levels by hand: 89.1 and 84.5; edge digits 51.9; all from 1,500 examples."""
-    recorded = {("FIRST", "LAST"): {1: 51.9, 2: 69.1, 3: 82.5, 4: 89.1}, ("MIN", "MAX"): {4: 84.5}}
-    for operators, scores in recorded.items():
-        corpus = orchard("test-12", operators=operators, test=3000)
-        answers = shortcuts.evaluations(corpus, orchard("train", operators=operators), 4, by_hand=True)
-        for level, score in scores.items():
-            own = 100 * (answers[:, 0, level] == corpus.targets[:, 0]).mean()
-            assert own == pytest.approx(score, abs=250 * np.sqrt(0.25 * (1 / 1500 + 1 / 3000)))
+    """First tree, one to four levels by hand, at each recorded depth; every figure from 1,500 examples."""
+    recorded = {
+        ("FIRST", "LAST"): {
+            3: (0.631, 0.901), 6: (0.538, 0.735, 0.843, 0.930), 9: (0.543, 0.716, 0.830, 0.910),
+            12: (0.519, 0.691, 0.825, 0.891),
+        },
+        ("MIN", "MAX"): {
+            3: (0.429, 0.653), 6: (0.379, 0.602, 0.764, 0.883), 9: (0.374, 0.565, 0.738, 0.847),
+            12: (0.380, 0.580, 0.737, 0.845),
+        },
+    }  # fmt: skip
+    rows = 4000
+    for operators, table in recorded.items():
+        train, misfit, figures = orchard("train", operators=operators), 0.0, 0
+        for depth, scores in table.items():
+            corpus = orchard(f"test-{depth}", operators=operators, test=rows)
+            answers = shortcuts.evaluations(corpus, train, 4, by_hand=True)
+            own = (answers[:, 0, 1 : len(scores) + 1] == corpus.targets[:, :1]).mean(axis=0)
+            there = np.array(scores)
+            misfit += float(((own - there) ** 2 / (there * (1 - there) * (1 / 1500 + 1 / rows))).sum())
+            figures += len(scores)
+        assert stats.chi2.sf(misfit, figures) > 1e-3, operators
     repeated = shortcuts.ladder(corpus[:500], orchard("train")[:500], levels=1)["repeat the first answer"]
     assert repeated.per_question[1] == pytest.approx(0.15, abs=0.05)
     assert np.isnan(repeated.accuracy)
@@ -174,6 +188,32 @@ def test_copy_ceiling_by_enumeration() -> None:
     assert checked > 50
 
 
+@pytest.mark.parametrize("references", ["earlier", "previous", "first"])
+def test_copy_ceiling_of_later_trees(references: str) -> None:
+    """Three trees, one unknown argument in the last: all positions it may stand for, earlier values being right."""
+    settings: dict[str, Any] = {"operators": ("MIN", "MAX"), "trees": 3, "references": references, "copying": 0.3}
+    corpus = orchard("test-3", **settings)
+    seen = {0, 1, 2, 3, 12, 13, 14, 15}
+    chance = shortcuts.copy_ceiling(corpus, seen).right
+    checked = 0
+    for row, text in enumerate(corpus.texts):
+        trees = oracle.parse(text)
+        strange = [n[1] for n in oracle.level_order(trees[2]) if n[0] == "COPY" and n[1] not in seen]
+        if len(strange) != 1:
+            continue
+        ends = np.cumsum([len(oracle.level_order(tree)) for tree in trees])
+        low, high = {"earlier": (0, ends[1]), "previous": (ends[0], ends[1]), "first": (0, ends[0])}[references]
+        found = np.zeros(10)
+        for position in set(range(low, high)) - seen:
+            other = oracle.text_of(trees[2]).replace(f"[COPY {strange[0]} ]", f"[COPY {position} ]")
+            found[oracle.value(oracle.parse(other)[0], trees[:2])] += 1
+        assert chance[row, 2] == pytest.approx(found.max() / found.sum())
+        checked += 1
+    assert checked > 30
+    with pytest.raises(MeasureError, match="references = 'next'"):
+        shortcuts.copy_ceiling(corpus, seen, "next")
+
+
 # -- look-ups ----------------------------------------------------------------------------------------------------------
 
 
@@ -209,7 +249,7 @@ def test_informations_of_the_users_own() -> None:
 
 
 def test_unseen_keys_fall_back_to_coarser_ones() -> None:
-    best, seen = shortcuts.most_frequent(np.array([0, 0, 0, 1]), np.array([2, 2, 1, 3]), np.array([1, 0, 2]))
+    best, seen = guessing.most_frequent(np.array([0, 0, 0, 1]), np.array([2, 2, 1, 3]), np.array([1, 0, 2]))
     assert best[:2].tolist() == [3, 2]
     assert seen.tolist() == [True, True, False]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from oracles_tre import noisy_sums, read_language
+from oracles_tre import read_language
 from pomona.errors import MeasureError, SpecError
 from pomona.measures.edit_distance import check_proposition_1
 from pomona.reconstruction import (
@@ -16,7 +16,6 @@ from pomona.reconstruction import (
     compare_fits,
     partial_correlation,
     tre,
-    tre_layers,
 )
 from pomona.reconstruction.meaning import coverage_folds
 
@@ -185,24 +184,6 @@ def test_intervals_cover_the_score_and_resample_by_derivation() -> None:
     assert wide.high - wide.low > 0.7 * (plain.high - plain.low)  # copies of a derivation are not new evidence
     with pytest.raises(SpecError, match="level is a probability"):
         fit.bootstrap(level=95)
-
-
-def test_layers_equal_single_fits_and_share_one_factorisation(monkeypatch: pytest.MonkeyPatch) -> None:
-    trees, rows = noisy_sums(80, 9, 5, seed=4)
-    layers = {f"layer {k}": np.tanh(rows * (k + 1)) for k in range(3)}
-    from pomona.reconstruction.design import Design
-
-    calls = []
-    original = Design.weighted_gram
-    monkeypatch.setattr(Design, "weighted_gram", lambda self, weight: calls.append(1) or original(self, weight))
-    fits = tre_layers(layers, trees, distance="sql2")
-    assert len(calls) == 1
-    for name, layer in layers.items():
-        assert fits[name].score == pytest.approx(tre(layer, trees, distance="sql2").score, rel=1e-12)
-    with pytest.raises(MeasureError, match="layer 'bad': row 0"):
-        tre_layers({"bad": np.full((80, 2), np.nan)}, trees)
-    with pytest.raises(MeasureError, match="no layers"):
-        tre_layers({}, trees)
 
 
 def test_comparison_is_paired() -> None:

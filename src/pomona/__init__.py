@@ -20,6 +20,9 @@ __version__ = "0.1.0"
 _HOME = {
     "Certificate": "fairness",
     "Corpus": "corpus",
+    "Answers": "answers",
+    "Comparison": "comparing",
+    "Evaluation": "evaluation",
     "Example": "corpus",
     "Forest": "trees",
     "Operator": "algebra",
@@ -38,6 +41,7 @@ _HOME = {
     "fair_for": "fairness",
     "fold": "fairness",
     "learn": "fairness",
+    "compare": "comparing",
     "compare_fits": "reconstruction",
     "copy_arguments": "orchard_text",
     "copy_ceiling": "shortcuts",
@@ -46,6 +50,7 @@ _HOME = {
     "describe": "describing",
     "draw": "drawing",
     "effective_depth": "measures.effective_depth",
+    "evaluate": "evaluating",
     "generate": "sampling",
     "ladder": "shortcuts",
     "latent_tre": "reconstruction",
@@ -56,7 +61,10 @@ _HOME = {
     "partial_correlation": "reconstruction",
     "predict": "training",
     "read": "formats",
+    "read_answers": "answers",
     "read_orchard": "orchard_text:read",
+    "report": "reporting",
+    "represent": "training",
     "reproduce": "reproducing",
     "read_tree": "brackets:read",
     "steps": "algebra",
@@ -70,6 +78,8 @@ _HOME = {
     "tree_edit_distance": "measures.edit_distance",
     "verify": "verifying",
     "write": "formats",
+    "write_answers": "answers",
+    "write_inputs": "answers",
     "write_tree": "brackets:write",
 }
 
@@ -77,12 +87,16 @@ __all__ = [*_HOME, "__version__"]
 
 if TYPE_CHECKING:
     from pomona.algebra import Operator, define_operator, denote, steps
+    from pomona.answers import Answers, read_answers, write_answers, write_inputs
     from pomona.brackets import read as read_tree
     from pomona.brackets import write as write_tree
+    from pomona.comparing import Comparison, compare
     from pomona.corpus import Corpus, Example
     from pomona.describing import describe
     from pomona.drawing import draw, svg
     from pomona.errors import PomonaError
+    from pomona.evaluating import evaluate
+    from pomona.evaluation import Evaluation
     from pomona.fairness import Certificate, certify, check, compose, fair_for, fold, learn, minimal, mirror
     from pomona.formats import read, write
     from pomona.measures.accuracy import accuracy
@@ -94,11 +108,12 @@ if TYPE_CHECKING:
     from pomona.orchard_text import copy_arguments
     from pomona.orchard_text import read as read_orchard
     from pomona.reconstruction import TreFit, compare_fits, latent_tre, partial_correlation, tre, tre_layers
+    from pomona.reporting import report
     from pomona.reproducing import reproduce
     from pomona.runs import Predictions, Recipe, Run, Score
     from pomona.sampling import TASKS, Task, generate, stream
     from pomona.shortcuts import best_accuracy, copy_ceiling, ladder
-    from pomona.training import predict, train
+    from pomona.training import predict, represent, train
     from pomona.trees import Forest
     from pomona.verifying import verify
 

@@ -4,7 +4,9 @@
 
 for each span and its cuts s. Written down directly this is a TreeLSTM of full matrices for each of n^3 / 6 cuts. Here
 each span is projected once for each side it can stand on, n^2 / 2 in all and a width at a time, and what is left for a
-cut is additions and gates. Going back the gates are computed again, so memory grows with the spans, not with the cuts.
+cut is gates. Since a gate is a logistic function of a sum, 1 / (1 + e^-x e^-y), its exponentials too are taken once a
+span (`cells.raise_rows`), unless the projections are so large that a product of exponentials could overflow. Going back
+the gates are computed again, so memory grows with the spans, not with the cuts.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pomona.cells import compose, decompose
+from pomona.cells import compose, compose_raised, decompose, raise_rows
 from pomona.compiled import Floats, Ints, compiled, fused, summed
 
 
@@ -44,15 +46,15 @@ def _spans(start: Ints) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
 
 @fused
 def _forth(
-    width: int, start: Ints, cell: Ints, u: Floats, tau: float, h: Floats, c: Floats, projected: Floats, best: Ints,
-    gates: Floats, t: Floats, cut_h: Floats, cut_c: Floats, a: Floats,
+    width: int, raised: bool, start: Ints, cell: Ints, u: Floats, tau: float, h: Floats, c: Floats, projected: Floats,
+    best: Ints, gates: Floats, t: Floats, cut_h: Floats, cut_c: Floats, a: Floats,
 ) -> None:  # fmt: skip
     """All spans of width + 1 tokens."""
     H = h.shape[1]
     for b in range(len(start) - 1):
         for i in range(start[b + 1] - start[b] - width):
             me = cell[width, b] + i
-            _cuts(width, b, i, cell, u, tau, c, projected, gates, t, cut_h, cut_c, a)
+            _cuts(width, raised, b, i, cell, u, tau, c, projected, gates, t, cut_h, cut_c, a)
             top, total = 0, a[0] * 0
             for s in range(width):
                 if a[s] > a[top]:
@@ -74,28 +76,32 @@ def _forth(
 
 @fused
 def _cuts(
-    width: int, b: int, i: int, cell: Ints, u: Floats, tau: float, c: Floats, projected: Floats, gates: Floats,
-    t: Floats, cut_h: Floats, cut_c: Floats, a: Floats,
+    width: int, raised: bool, b: int, i: int, cell: Ints, u: Floats, tau: float, c: Floats, projected: Floats,
+    gates: Floats, t: Floats, cut_h: Floats, cut_c: Floats, a: Floats,
 ) -> None:  # fmt: skip
     """Every cut of one span: its cell and its score."""
     H = c.shape[1]
     for s in range(width):
         one, two = cell[s, b] + i, cell[width - 1 - s, b] + i + s + 1
-        compose(projected[one, : 5 * H], projected[two, 5 * H :], c[one], c[two], gates[s], cut_h[s], cut_c[s], t[s])
+        left, right = projected[one, : 5 * H], projected[two, 5 * H :]
+        if raised:
+            compose_raised(left, right, c[one], c[two], gates[s], cut_h[s], cut_c[s], t[s])
+        else:
+            compose(left, right, c[one], c[two], gates[s], cut_h[s], cut_c[s], t[s])
         a[s] = _dot(u, cut_h[s]) / (np.sqrt(_dot(cut_h[s], cut_h[s])) * tau)
 
 
 @fused
 def _back(
-    width: int, start: Ints, cell: Ints, u: Floats, tau: float, c: Floats, projected: Floats, d_h: Floats, d_c: Floats,
-    d_projected: Floats, d_u: Floats, gates: Floats, t: Floats, cut_h: Floats, cut_c: Floats, a: Floats, d_a: Floats,
-    d_z: Floats, part: Floats, other: Floats,
+    width: int, raised: bool, start: Ints, cell: Ints, u: Floats, tau: float, c: Floats, projected: Floats,
+    d_h: Floats, d_c: Floats, d_projected: Floats, d_u: Floats, gates: Floats, t: Floats, cut_h: Floats, cut_c: Floats,
+    a: Floats, d_a: Floats, d_z: Floats, part: Floats, other: Floats,
 ) -> None:  # fmt: skip
     H = c.shape[1]
     for b in range(len(start) - 1):
         for i in range(start[b + 1] - start[b] - width):
             me = cell[width, b] + i
-            _cuts(width, b, i, cell, u, tau, c, projected, gates, t, cut_h, cut_c, a)
+            _cuts(width, raised, b, i, cell, u, tau, c, projected, gates, t, cut_h, cut_c, a)
             peak, total, mean = a[:width].max(), a[0] * 0, a[0] * 0
             for s in range(width):
                 a[s] = np.exp(a[s] - peak)
@@ -167,17 +173,28 @@ class Charted(torch.autograd.Function):
         weight, offset = torch.cat([w_l, w_r]).t(), torch.cat([bias, torch.zeros_like(bias)])
         scratch = [leaf_h.new_empty(longest, size * H).numpy() for size in (5, 1, 1, 1)]
         scratch.append(leaf_h.new_empty(longest).numpy())
-        for width in range(longest):
-            if width:
-                _forth(
-                    width, start, cell, u.detach().numpy(), tau, h.numpy(), c.numpy(), projected.numpy(), best, *scratch
-                )  # fmt: skip
-            low, high = int(at[width]), int(at[width + 1])
-            torch.addmm(offset, h[low:high], weight, out=projected[low:high])
+        query = u.detach().numpy()
+
+        def fill(raised: bool) -> bool:
+            """The whole chart; False if it was to be raised and cannot be."""
+            for width in range(longest):
+                if width:
+                    _forth(
+                        width, raised, start, cell, query, tau, h.numpy(), c.numpy(), projected.numpy(), best, *scratch
+                    )
+                rows = slice(int(at[width]), int(at[width + 1]))
+                torch.addmm(offset, h[rows], weight, out=projected[rows])
+                if raised and not raise_rows(projected[rows].view(-1, 5 * H)):
+                    return False
+            return True
+
+        raised = fill(True)
+        if not raised:
+            fill(False)
         root = torch.from_numpy(cell[np.diff(start) - 1, np.arange(len(start) - 1)])
         steps, place = _outline(start, cell, best)
         ctx.save_for_backward(w_l, w_r, u)
-        ctx.kept = (at, cell, h, c, projected, scratch, root, start, tau)
+        ctx.kept = (at, cell, h, c, projected, scratch, root, start, tau, raised)
         ctx.set_materialize_grads(False)
         nodes = h[torch.from_numpy(place)]
         ctx.mark_non_differentiable(nodes)
@@ -186,7 +203,7 @@ class Charted(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, d_root: Tensor, _nodes: Any, _steps: Any) -> Any:
-        (at, cell, h, c, projected, scratch, root, start, tau), ctx.kept = ctx.kept, None
+        (at, cell, h, c, projected, scratch, root, start, tau, raised), ctx.kept = ctx.kept, None
         w_l, w_r, u = ctx.saved_tensors
         H = h.shape[1]
         d_h, d_c, d_projected, d_u = (torch.zeros_like(x) for x in (h, c, projected, u))
@@ -198,7 +215,7 @@ class Charted(torch.autograd.Function):
             low, high = int(at[width]), int(at[width + 1])
             d_h[low:high].addmm_(d_projected[low:high], weight)
             if width:
-                _back(width, start, cell, u.numpy(), tau, *given, *scratch, *more)
+                _back(width, raised, start, cell, u.numpy(), tau, *given, *scratch, *more)
         whole = d_projected.t() @ h
         leaves = int(at[1])
         return (

@@ -9,11 +9,13 @@ Then a child with R levels has height 0 (a terminal) with probability 1 - p and 
 a tree of height h is an operator whose children have heights (a, b), drawn by the product of these weights among the
 pairs with max(a, b) = h - 1; then each child grows in the same way. No draw is thrown away, and the law is the same.
 
-`decided` grows trees of a given height *and* dependency depth e, the number of operators on the way to the digits that
-decide the answer. For FIRST and LAST, where shape alone tells what decides, P(height = h, dependency = e) follows the
-same kind of recursion, and the law is again that of rejection. For operators that look at values (MIN, MAX, MED) the
-way down is laid first, in the shapes of FIRST and LAST; then, from the bottom up, what stands beside it is drawn until
-the way decides. Every list on it passes `algebra.close`, so the dependency depth is right whatever the operators.
+`grow_decided` grows trees of a given height *and* dependency depth e, the number of operators on the way to the digits
+that decide the answer. For FIRST and LAST, where shape alone tells what decides, P(height = h, dependency = e) follows
+the same kind of recursion, and the law is again that of rejection. For operators that look at values (MIN, MAX, MED)
+the way down is laid first, in the shapes of FIRST and LAST; then, from the bottom up, what stands beside it is drawn
+until the way decides. Every list on it passes `algebra.close`, so the dependency depth is right whatever the operators;
+the law is this description and not that of rejection, which would weigh each shape by the chance that values let it
+decide.
 
 A tree is written as one entry a node in post-order: symbol, number of arguments, level, value, dependency depth and, at
 a COPY, the position that it quotes (which counts as a digit: the dependency depth is one of the tree's own

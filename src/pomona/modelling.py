@@ -91,6 +91,10 @@ class Model:
         """The corpus in the model's own numbers."""
         return Sentences.of(corpus, vocabulary, outcomes)
 
+    def evidence(self, train: Corpus, dev: Corpus) -> dict[str, Any]:
+        """What shows that dev is held out in the sense of the task; kept in the run as certificate.json."""
+        return {}
+
     def build(self, shape: Shape) -> nn.Module:
         raise NotImplementedError(f"{type(self).__name__} must define build(shape)")
 

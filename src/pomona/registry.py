@@ -16,8 +16,11 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
+import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from pomona.errors import SpecError, did_you_mean
@@ -49,6 +52,7 @@ class Registry(Generic[T]):
         self.kind, self.package = kind, package
         self._entries: dict[str, Entry[T]] = {}
         self._discovered = False
+        self._trusted: set[str] = set()
 
     def add(self, name: str, *, presets: Mapping[str, Mapping[str, Any]] | None = None) -> Callable[[type[T]], type[T]]:
         """A decorator that puts a frozen dataclass under a name, with named groups of settings."""
@@ -77,6 +81,8 @@ class Registry(Generic[T]):
     def entry(self, name: str) -> tuple[Entry[T], str | None]:
         """The entry and preset of `family/preset`; only the file of that family is imported when it is the name."""
         family, _, preset = name.partition("/")
+        if name not in self._entries and is_import(name) and name.partition(":")[0] in self._trusted:
+            self._load(name)
         if family not in self._entries and family.isidentifier():
             try:
                 importlib.import_module(f"{self.package}.{family}")
@@ -86,11 +92,29 @@ class Registry(Generic[T]):
         if family not in self._entries:
             known = [known for entry in self.entries() for known in [entry.name, *entry.names]]
             if family not in self._entries:
+                if is_import(name):
+                    module = name.partition(":")[0]
+                    raise SpecError(f"{name!r} is code of your own, and was not imported: add --import {module}")
                 raise SpecError(f"no {self.kind} is called {name!r}. {did_you_mean(name, known)}")
         entry = self._entries[family]
         if preset and preset not in entry.presets:
             raise SpecError(f"{family} has no preset {preset!r}. {did_you_mean(preset, entry.presets)}")
         return entry, preset or None
+
+    def trust(self, module: str) -> None:
+        """Import a module of the user's own; from now on `module:Class` is a name here. This runs the module's code, so
+        it is done for what a user typed, never for what a file says."""
+        imported(f"{module}:")
+        self._trusted.add(module)
+
+    def _load(self, name: str) -> None:
+        kind = imported(name)
+        if not isinstance(kind, type) or not hasattr(kind, "build"):
+            raise SpecError(f"{name} is no {self.kind}: a frozen dataclass with a method `build` is needed")
+        before = getattr(kind, "name", None)
+        self.add(name)(kind)
+        if before is not None:  # it has a shorter name of its own
+            kind.name = before  # type: ignore[attr-defined]
 
     def build(self, name: str, settings: Mapping[str, Any] | None = None) -> T:
         """The frozen value of a name, its preset's settings and the given ones; wrong names and types are errors."""
@@ -101,6 +125,35 @@ class Registry(Generic[T]):
                 raise SpecError(f"{entry.name} has no setting {key!r}. {did_you_mean(key, fields)}")
         chosen = {**(entry.presets[preset] if preset else {}), **(settings or {})}
         return validated(entry.kind, chosen, entry.name)
+
+
+_IMPORT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+def is_import(name: str) -> bool:
+    """Whether a name is written as package.module:thing."""
+    return _IMPORT.fullmatch(name) is not None
+
+
+def imported(name: str) -> Any:
+    """What `package.module:thing` names; the working folder is searched as well, behind everything installed."""
+    module, _, path = name.partition(":")
+    name = name.removesuffix(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as missing:
+        if missing.name is None or not f"{module}.".startswith(f"{missing.name}."):
+            raise  # the module is there, and something that it imports is not
+        raise SpecError(f"{name}: there is no module {missing.name!r}, neither installed nor in {here}") from None
+    for part in filter(None, path.split(".")):
+        if not hasattr(found, part):
+            known = [one for one in vars(found) if not one.startswith("_")] if hasattr(found, "__dict__") else []
+            raise SpecError(f"{name}: {module} has no {part!r}. {did_you_mean(part, known)}")
+        found = getattr(found, part)
+    return found
 
 
 def validated(kind: type[T], settings: Mapping[str, Any], name: str) -> T:

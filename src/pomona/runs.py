@@ -6,7 +6,7 @@
 
     recipe.json           the Recipe                     state.safetensors   where a killed run goes on
     environment.json      versions, machine, threads     best, last          weights (.safetensors)
-    data.json             fingerprints of train and dev
+    data.json             fingerprints of train and dev    certificate.json    why dev is held out, for some tasks
     curve.jsonl           one line an epoch              predictions/        answers and trees on a corpus, by name
     scores.json           what was measured, by corpus   .lock               held while a process trains
 
@@ -286,6 +286,11 @@ class Run:
     def data(self) -> dict[str, str]:
         """Fingerprints of the corpora that the run was trained and chosen on."""
         return dict(self.read_json("data.json", {}))
+
+    @property
+    def certificate(self) -> dict[str, Any]:
+        """What shows that dev is held out in the sense of the task; empty for tasks that need no such thing."""
+        return dict(self.read_json("certificate.json", {}))
 
     def check_data(self, found: Mapping[str, str]) -> None:
         """Keep the fingerprints, or refuse if the run was begun, and so partly trained, on other examples."""

@@ -42,6 +42,21 @@ def corpus_from(
     return generate(source, split=split, seed=seed, size=size, **(settings or {}))
 
 
+def training_for(corpus: Corpus) -> Corpus | None:
+    """The train split of the task that made a corpus, as far as the corpus says which that was; else nothing.
+
+    It is the whole of it: a ceiling is about what training never shows.
+    """
+    if "settings" not in corpus.origin:
+        return None
+    try:
+        task = TASKS.build(str(corpus.origin["task"]), corpus.origin["settings"])
+    except SpecError:  # made by a task that is not here, or by another version of it
+        return None
+    seed = int(corpus.origin.get("seed", 0))
+    return generate(task, split="train", seed=seed) if task.sizes.get("train", 0) else None
+
+
 def data_file(path: str) -> Path:
     """A file as it is named, else under the folder POMONA_DATA, else in ../shared/data: where papers' own data lie."""
     places = [Path(path), Path(os.environ.get("POMONA_DATA", "../shared/data")) / path]

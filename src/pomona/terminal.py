@@ -45,6 +45,16 @@ def emit_json(value: Any) -> None:
     sys.stdout.flush()  # here, not at the end of the process, a closed pipe is noticed and forgiven
 
 
+@contextmanager
+def aside(*, really: bool = True) -> Iterator[None]:
+    """What is told inside goes to standard error, so that standard output is left to one JSON document."""
+    before, out.stderr = out.stderr, really or out.stderr
+    try:
+        yield
+    finally:
+        out.stderr = before
+
+
 def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[object]], *, left: int = 1) -> Table:
     """A plain table; the first `left` columns are text, the others numbers."""
     made = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)

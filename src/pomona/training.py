@@ -195,6 +195,8 @@ class _Trainer:
         train, dev = corpora(self.recipe)
         run.check_data({"train": train.fingerprint, "dev": dev.fingerprint})
         self.model = model_of(self.recipe)
+        if not run.certificate and (evidence := self.model.evidence(train, dev)):
+            run.write("certificate.json", evidence)
         self.vocabulary, self.outcomes = self.model.words(train)
         self.train = self.model.read(train, self.vocabulary, self.outcomes)
         self.drawn = 0  # the epoch whose examples these are, when every epoch has its own
@@ -458,6 +460,26 @@ def predict(run: Run, corpus: Corpus, *, which: str = "best", device: str = "cpu
     with _threads(threads), _memory_errors(run.recipe):
         logits, trees = answer(module.to(device), _answer_batches(feed, device))
     return Predictions(corpus.fingerprint, outcomes, logits, trees, vocabulary)
+
+
+def represent(
+    run: Run, corpus: Corpus, *, which: str = "best", device: str = "cpu", threads: int = 1
+) -> npt.NDArray[np.float32]:
+    """A vector for each sentence, [rows, width]: that of its root, or of its last token where a model has no trees."""
+    module, vocabulary, outcomes = load(run, which)
+    feed = model_of(run.recipe).read(corpus, vocabulary, outcomes)
+    found: list[npt.NDArray[np.float32]] = []
+    batches = _answer_batches(feed, device)
+    with _threads(threads), _memory_errors(run.recipe), torch.no_grad():
+        module.to(device).eval()
+        for batch in batches:
+            output = module(batch)
+            if output.nodes is None or len(output.nodes) < len(batch.rows):
+                raise RunError(f"{run.recipe.model} gives no vectors of what it reads; a model of trees or tokens does")
+            ends = batch.start if output.trees is None else output.trees.start
+            found.append(output.nodes[torch.from_numpy(np.asarray(ends[1:]) - 1)].float().cpu().numpy())
+    back = np.argsort(np.concatenate([batch.rows for batch in batches]), kind="stable")
+    return np.concatenate(found)[back]
 
 
 def _cross_entropy(logits: Floats, targets: npt.NDArray[np.int64]) -> float:

@@ -7,7 +7,10 @@ two. The answer is the most probable value. Nothing is sampled. A COPY spends th
 on the node it quotes, so levels count along the way to the answer, through all trees.
 
 k = 0 knows the root operator and k = infinity everything; `heuristic` fills the cut differently, as one would by hand:
-a cut list under FIRST or LAST gives its outermost digit on that side, under any other operator it is left out.
+a cut list under FIRST or LAST gives its outermost digit on that side, under any other operator it is left out; and a
+list of which nothing is left counts as 5. (ORCHARD's recorded curves do not say the last; of the rules tried, this one
+gives all of them: chi-square 9.1 on 14 figures, against 30 and more for a 5 at the root only, no answer, or the
+operator's most frequent value.)
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from pomona.errors import MeasureError
 
 VALUES = 10
 NOTHING = -1
+MIDDLE = 5  # by hand: what a list counts as of which nothing is left
 
 
 def value_prior(corpus: Corpus) -> dict[str, npt.NDArray[np.float64]]:
@@ -55,7 +59,7 @@ def truncated(
 def heuristic(
     corpus: Corpus, levels: int, prior: Mapping[str, Floats], operators: Mapping[str, Operator] = OPERATORS
 ) -> npt.NDArray[np.int8]:
-    """The same by the stated heuristics; where nothing at all is left, the operator's most frequent value."""
+    """The same by the stated heuristics; with no level at all, the operator's most frequent value."""
     forest = corpus.forest
     numbers = rule_numbers(corpus, operators)
     usual = np.array([int(np.argmax(prior[name])) if name in prior else 0 for name in forest.names], np.int64)
@@ -331,7 +335,7 @@ def _heuristic(
                         if known[stack[place], left - 1] >= 0:
                             operands[seen] = known[stack[place], left - 1]
                             seen += 1
-                    known[here, left] = apply(number, operands, 0, seen) if seen else NOTHING
+                    known[here, left] = apply(number, operands, 0, seen) if seen else MIDDLE
             high -= count
             stack[high] = here
             high += 1

@@ -17,7 +17,7 @@ NAMES = [entry.name for entry in MODELS.entries()]
 FIDELITIES = [(), ("half_width",)]
 
 
-FEW = {"train": 600, "dev": 10, "test": 10}
+FEW = {"train": 1_500, "dev": 10, "test": 10}
 READERS = [name for name in NAMES if MODELS.build(name).example == "listops/d20s"]  # of one sentence each
 
 

@@ -8,10 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from pomona import terminal
+from pomona.commands import task_names
 
 
 def generate(
-    name: Annotated[str, typer.Argument(help="A task's name, as listops/d20s (see pomona ls).")],
+    name: Annotated[
+        str, typer.Argument(help="A task's name, as listops/d20s (see pomona ls).", autocompletion=task_names)
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the files.")] = Path("data"),
     seed: Annotated[int, typer.Option(help="Which draw.")] = 0,
     formats: Annotated[

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pomona import terminal
+from pomona.commands import task_names
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from pomona.corpus import Corpus
     from pomona.measures.effective_depth import EffectiveDepth
     from pomona.shortcuts import Ladder
 
 
 def ladder(
-    source: Annotated[str, typer.Argument(help="A file, or a task's name, as orchard/hard/min-max.")],
+    source: Annotated[
+        str, typer.Argument(help="A file, or a task's name, as orchard/hard/min-max.", autocompletion=task_names)
+    ],
     split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
     seed: Annotated[int, typer.Option(help="Which draw of a task.")] = 0,
     size: Annotated[int, typer.Option(help="At most so many examples.", min=2)] = 10_000,
@@ -25,7 +31,7 @@ def ladder(
     ] = "",
     levels: Annotated[int, typer.Option(help="Truncated evaluators open up to so many levels.", min=0, max=40)] = 8,
     predictions: Annotated[
-        Path | None, typer.Option(help="A model's answers, one example a line: its rung, and its effective depth.")
+        Path | None, typer.Option(help="A model's answers, by id or one a line: its rung, and its effective depth.")
     ] = None,
     train_depth: Annotated[
         int | None, typer.Option(help="With --predictions: the deepest trees that the model was trained on.")
@@ -42,11 +48,11 @@ def ladder(
     """
     from pomona.registry import parse_settings
     from pomona.shortcuts import ladder as make
-    from pomona.sources import corpus_from
+    from pomona.sources import corpus_from, training_for
 
     chosen = parse_settings(settings or [])
     corpus = corpus_from(source, split=split, seed=seed, size=None, settings=chosen)[:size]
-    learn = _training(source, train, corpus, seed, chosen)
+    learn = corpus_from(train, split="train", seed=seed) if train else training_for(corpus)
     made = make(corpus, learn, levels=levels)
     depths: list[EffectiveDepth] = []
     if predictions is not None:
@@ -79,51 +85,40 @@ def ladder(
         terminal.out.print(f"\nWrote {terminal.plain(plot)}")
 
 
-def _training(source: str, train: str, corpus: Corpus, seed: int, settings: dict[str, Any]) -> Corpus | None:
-    """What predictors learn from: what was named, else the train split of the task that made the corpus."""
-    from pomona.errors import PomonaError
-    from pomona.sampling import TASKS, generate
-    from pomona.sources import corpus_from
-
-    most = 50_000
-    if train:
-        return corpus_from(train, split="train", seed=seed)
-    if not Path(source).is_file():
-        task = TASKS.build(source, settings)
-    elif "settings" in corpus.origin:  # a file of ours says which task it came from
-        try:
-            task = TASKS.build(str(corpus.origin["task"]), corpus.origin["settings"])
-            seed = int(corpus.origin.get("seed", 0))
-        except PomonaError:
-            return None
-    else:
-        return None
-    rows = task.sizes.get("train", 0)
-    return generate(task, split="train", seed=seed, size=min(rows, most)) if rows else None
-
-
 def _with_model(
     made: Ladder, corpus: Corpus, learn: Corpus | None, path: Path, train_depth: int | None
 ) -> tuple[Ladder, list[EffectiveDepth]]:
     import dataclasses
 
-    from pomona.errors import FormatError
-    from pomona.files import read_bytes
-    from pomona.measures.effective_depth import answers_given, effective_depth
+    from pomona.measures.effective_depth import effective_depth
     from pomona.shortcuts import Rung, asked
 
-    lines = read_bytes(path).decode("utf-8", "replace").removesuffix("\n").split("\n")
-    if len(lines) < len(corpus):
-        message = f"{len(lines):,} lines for {len(corpus):,} examples; a file of predictions has one line an example"
-        raise FormatError(message, path=path)
-    given = answers_given(corpus, lines[: len(corpus)])
+    given = _answers(corpus, path)
     wanted = asked(corpus)
     rung = Rung(f"predictions ({path.name})", "the model", (given == wanted).astype(float), given)
+    outcomes = [*corpus.outcomes, None]  # -1, which is no answer, reads the last one
+    said = [[outcomes[one] for one in row] for row in given.tolist()]
     depths = [
-        effective_depth(corpus, lines[: len(corpus)], train=learn, question=question, train_depth=train_depth)
+        effective_depth(corpus, said, train=learn, question=question, train_depth=train_depth)
         for question in range(wanted.shape[1])
     ]
     return dataclasses.replace(made, rungs=(*made.rungs, rung)), depths
+
+
+def _answers(corpus: Corpus, path: Path) -> npt.NDArray[np.int64]:
+    """A file of answers by id, as `pomona evaluate` reads, or plain lines in the order of the corpus."""
+    from pomona.answers import answers_given, read_answers
+    from pomona.errors import FormatError
+    from pomona.files import read_bytes
+
+    text = read_bytes(path).decode("utf-8", "replace")
+    if text.lstrip().startswith("{"):
+        return read_answers(path, corpus).given
+    lines = text.removesuffix("\n").split("\n")
+    if len(lines) < len(corpus):
+        message = f"{len(lines):,} lines for {len(corpus):,} examples; a file of predictions has one line an example"
+        raise FormatError(message, path=path)
+    return answers_given(corpus, lines[: len(corpus)])
 
 
 def _percent(value: float) -> str:

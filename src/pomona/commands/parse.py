@@ -14,6 +14,10 @@ def parse(
     run: Annotated[Path, typer.Argument(help="A run's folder.")],
     text: Annotated[str, typer.Argument(help='A sequence, as "[MAX 2 9 [MIN 4 7 ] 0 ]".')],
     weights: Annotated[str, typer.Option(help="best or last.")] = "best",
+    modules: Annotated[
+        list[str] | None,
+        typer.Option("--import", help="A module of yours that the run's model lives in; its code runs."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """Draw the tree that a model built over a sequence and the gold tree (the ListOps paper's Figure 2).
@@ -22,12 +26,12 @@ def parse(
     """
     from pomona import brackets
     from pomona.binary import binarise
+    from pomona.commands.evaluate import run_at
     from pomona.drawing import draw
     from pomona.measures.parse_f1 import parse_f1
-    from pomona.runs import Run
     from pomona.sampling import corpus_of_trees
 
-    trained = Run.read(run)
+    trained = run_at(run, modules or [])
     corpus = corpus_of_trees(brackets.read(text))
     gold = binarise(corpus.forest)
 

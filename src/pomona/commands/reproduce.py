@@ -60,6 +60,8 @@ def reproduce(
         terminal.out.print(
             terminal.table("What cheap information scores on the same test set", ["sees", "accuracy"], rungs)
         )
+    if "answer" in found:
+        terminal.out.print(terminal.plain(found["answer"]))
     if out is not None:
         terminal.out.print(f"Wrote {terminal.plain(out)}")
 
@@ -70,4 +72,4 @@ _NUMBERS = ("printed", "measured", "deviation", "low", "high")
 def _number(value: float | str | None) -> str:
     if isinstance(value, str):
         return terminal.plain(value)
-    return "-" if value is None else f"{value:.1f}"
+    return "-" if value is None else f"{value:.1f}" if abs(value) >= 2 else f"{value:.2f}"

@@ -7,10 +7,13 @@ from typing import Annotated
 import typer
 
 from pomona import terminal
+from pomona.commands import task_names
 
 
 def show(
-    source: Annotated[str, typer.Argument(help="A task's name, as listops/d20s, or a file.")],
+    source: Annotated[
+        str, typer.Argument(help="A task's name, as listops/d20s, or a file.", autocompletion=task_names)
+    ],
     n: Annotated[int, typer.Option("-n", help="How many examples.", min=1)] = 3,
     split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
     seed: Annotated[int, typer.Option(help="Which draw of a task.")] = 0,

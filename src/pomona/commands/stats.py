@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from pomona import terminal
+from pomona.commands import task_names
 
 
 def stats(
-    source: Annotated[str, typer.Argument(help="A file, or a task's name.")],
+    source: Annotated[str, typer.Argument(help="A file, or a task's name.", autocompletion=task_names)],
     split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
     seed: Annotated[int, typer.Option(help="Which draw of a task.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Also draw the depths to this PNG, SVG or PDF file.")] = None,

@@ -8,11 +8,20 @@ from typing import Annotated, Any
 import typer
 
 from pomona import terminal
+from pomona.commands import model_names, task_names
 
 
 def train(
-    model: Annotated[str, typer.Argument(help="A model's name, as treelstm.")],
-    data: Annotated[str, typer.Option(help="A task's name, as listops/d20s, or a file.")] = "listops/d20s",
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="A model's name, as treelstm, or package.module:Model (imported, so its code runs).",
+            autocompletion=model_names,
+        ),
+    ],
+    data: Annotated[
+        str, typer.Option(help="A task's name, as listops/d20s, or a file.", autocompletion=task_names)
+    ] = "listops/d20s",
     out: Annotated[Path, typer.Option(help="The run's folder.")] = Path("runs/run"),
     seed: Annotated[int, typer.Option(help="Of first weights, order and noise.")] = 0,
     settings: Annotated[
@@ -28,6 +37,9 @@ def train(
     fidelity: Annotated[
         list[str] | None, typer.Option(help="A quirk of the paper's code, or `paper` for all; may repeat.")
     ] = None,
+    modules: Annotated[
+        list[str] | None, typer.Option("--import", help="A module of yours that adds models by name; its code runs.")
+    ] = None,
     threads: Annotated[int, typer.Option(help="Threads of torch.", min=1)] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda; by default cuda if there is one.")] = "",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing while it runs.")] = False,
@@ -37,7 +49,7 @@ def train(
 
     Example: [bold]pomona train treelstm --data listops/d20s --seed 0 --out runs/tree --with longest=50[/bold]
     """
-    from pomona.registry import parse_settings
+    from pomona.registry import is_import, parse_settings
     from pomona.runs import Recipe
 
     chosen: dict[str, Any] = {
@@ -55,6 +67,8 @@ def train(
     from pomona.training import Progress
     from pomona.training import train as run_training
 
+    for module in [*(modules or []), *([model.partition(":")[0]] if is_import(model) else [])]:
+        MODELS.trust(module)
     MODELS.build(made.model, made.settings)  # a wrong name or setting is an error before a folder is made
     with terminal.progress(f"{model} on {data}", None, quiet=quiet) as advance:
         said = -1

@@ -13,6 +13,7 @@ Needs a corpus with a value at every inner node, and nothing else: any task of P
 
 from __future__ import annotations
 
+from pomona.fairness.addresses import Copies
 from pomona.fairness.certificates import Certificate, Coverage, Violation, Witness, certify
 from pomona.fairness.checking import check
 from pomona.fairness.composition import Answers, CompositionTree, Conflict, compose, learn
@@ -24,6 +25,7 @@ __all__ = [
     "Certificate",
     "CompositionTree",
     "Conflict",
+    "Copies",
     "Coverage",
     "FairSet",
     "Violation",

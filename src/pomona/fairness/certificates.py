@@ -25,8 +25,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pomona.compiled import Bools
 from pomona.corpus import Corpus, Outcome
 from pomona.errors import FairnessError, FormatError
+from pomona.fairness.addresses import Copies, Spelling, by_depth
 from pomona.fairness.composition import Answers, Conflict, Place, check_given, conflicts_of
 from pomona.fairness.facts import By, FactTable, Inputs, Shown
 from pomona.files import read_bytes, write_json
@@ -75,13 +77,21 @@ class Certificate:
     answered: int | None = None
     by: By = "type"
     given: tuple[str, ...] = ()
+    copies: tuple[Copies, ...] = ()
+    spelling: Spelling | None = None
 
-    # `answered`: test examples that the memorising learner gets right at every node.
+    # `answered`: test examples that the memorising learner gets right at every node. `copies`: if the test has COPYs,
+    # its examples by depth with the indices that training never copies; `spelling`: how their arguments are written.
 
     @property
     def missing(self) -> int:
         """How many needed inputs training does not show."""
         return sum(one.needed - one.shown for one in self.coverage)
+
+    @property
+    def new_indices(self) -> tuple[int, ...]:
+        """The COPY indices of the test that training never copies; missing facts unless they are spelled by digits."""
+        return tuple(sorted({index for one in self.copies for index in one.indices}))
 
     @property
     def fair(self) -> bool:
@@ -108,6 +118,9 @@ class Certificate:
             "test": self.test,
             "answered": self.answered,
             "missing": self.missing,
+            "spelling": self.spelling,
+            "new_indices": list(self.new_indices),
+            "copies": [one._asdict() | {"indices": list(one.indices)} for one in self.copies],
             "coverage": [one._asdict() for one in self.coverage],
             "conflicts": [
                 one._asdict() | {"places": [place._asdict() for place in one.places]} for one in self.conflicts
@@ -133,6 +146,8 @@ class Certificate:
                 data["answered"],
                 data["by"],
                 tuple(data["given"]),
+                tuple(Copies(**one | {"indices": tuple(one["indices"])}) for one in data.get("copies", ())),
+                data.get("spelling"),
             )
             if made.fair != data["fair"]:
                 raise ValueError('"fair" is not what the lists say')
@@ -166,6 +181,7 @@ def certify(train: Corpus, test: Corpus | None = None, *, by: By = "type", given
         needed = np.arange(len(facts))
         missing, counts = _unseen_combinations(facts)
         conflicts, answered = conflicts_of(facts, trained, "train", trained), None
+        copies: tuple[Copies, ...] = ()
         violations = tuple(Violation(function, inputs) for function, inputs in missing)
     else:
         conflicts = conflicts_of(facts, trained, "train", trained)
@@ -183,14 +199,27 @@ def certify(train: Corpus, test: Corpus | None = None, *, by: By = "type", given
         conflicts += tuple(
             one for one in conflicts_of(facts, trained, "test", tested) if (one.function, one.inputs) not in known
         )
-        answered = _answered(facts, trained, tested)
+        right = _answered(facts, trained, tested)
+        answered = int(right.sum())
+        copies = by_depth(trained.copies, tested.copies, test, right)
         needed = needed[needed < learned]
     witnesses = tuple(
         Witness(*fact, *place)
         for fact, place in zip(facts.rows(needed.tolist()), _places(trained, needed), strict=True)
     )
-    size = None if test is None else len(test)
-    return Certificate(witnesses, violations, conflicts, counts, len(train), size, answered, by, tuple(given))
+    return Certificate(
+        witnesses,
+        violations,
+        conflicts,
+        counts,
+        len(train),
+        None if test is None else len(test),
+        answered,
+        by,
+        tuple(given),
+        copies,
+        facts.spelling if copies else None,
+    )
 
 
 def _places(shown: Shown, facts: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
@@ -216,11 +245,11 @@ def _in_order(column: npt.NDArray[Any]) -> list[int]:
     return [int(number) for number in column[np.sort(first)]]
 
 
-def _answered(facts: FactTable, trained: Shown, tested: Shown) -> int:
+def _answered(facts: FactTable, trained: Shown, tested: Shown) -> Bools:
     """Test examples that the learner gets right at every node, knowing only what training showed without conflict."""
     unknown = np.ones(len(facts), np.bool_)
     unknown[: len(trained.clash)] = trained.clash >= 0
-    return int(Answers(tested.corpus, facts, *facts.compose(tested.corpus, unknown)).right_throughout.sum())
+    return Answers(tested.corpus, facts, *facts.compose(tested.corpus, unknown)).right_throughout
 
 
 def _unseen_combinations(facts: FactTable) -> tuple[list[tuple[str, Inputs]], tuple[Coverage, ...]]:

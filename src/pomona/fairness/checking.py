@@ -28,7 +28,8 @@ def check(certificate: Certificate, train: Corpus, test: Corpus | None = None) -
     if len(claims) < len(certificate.witnesses):
         return False  # a node shows one fact, and cannot be the witness of two
     contradicted = set()
-    for example, node, fact, output in local_facts(certificate, train):
+    spelled = spelling(train, test)
+    for example, node, fact, output in local_facts(certificate, train, spelled):
         if taught.setdefault(fact, output) != output:
             contradicted.add(fact)
         if claims.pop((example, node), (fact, output)) != (fact, output):
@@ -51,7 +52,7 @@ def check(certificate: Certificate, train: Corpus, test: Corpus | None = None) -
             return False
         asked: dict[Any, Any] = {}
         wrong, unsettled = set(), set(contradicted)
-        for example, node, fact, output in local_facts(certificate, test):
+        for example, node, fact, output in local_facts(certificate, test, spelled):
             if asked.setdefault(fact, output) != output or taught.get(fact, output) != output:
                 contradicted.add(fact)
             if fact in unsettled or fact not in taught or taught[fact] != output:
@@ -69,11 +70,16 @@ def check(certificate: Certificate, train: Corpus, test: Corpus | None = None) -
         and {tuple(one) for one in certificate.coverage} == {(f, wanted[f], wanted[f] - gaps[f]) for f in wanted}
         and (certificate.train, certificate.test) == (len(train), None if test is None else len(test))
         and certificate.answered == (None if wrong is None or test is None else len(test) - len(wrong))
+        and certificate.copies == (() if wrong is None or test is None else by_depth(train, test, wrong))
+        and certificate.spelling == (spelled if certificate.copies else None)
     )
 
 
-def local_facts(certificate: Certificate, corpus: Corpus) -> Iterator[tuple[int, int, Any, Any]]:
-    """Example, node, (function, inputs) and output of every inner node whose function is not taken as given."""
+def local_facts(certificate: Certificate, corpus: Corpus, spelled: str | None) -> Iterator[tuple[int, int, Any, Any]]:
+    """Example, node, (function, inputs) and output of every function at work that is not taken as given.
+
+    That is every inner node and, unless numbers are spelled by digits, every COPY: what it says, where it leads.
+    """
     for first in range(0, len(corpus), _ROWS):
         part = corpus[first : first + _ROWS]
         names, outcomes = part.forest.names, [*part.outcomes, None]
@@ -82,9 +88,11 @@ def local_facts(certificate: Certificate, corpus: Corpus) -> Iterator[tuple[int,
         starts = iter(part.forest.start[:: part.width].tolist())
         base, end, example = 0, next(starts), first - 1
         stack: list[Any] = []
+        addresses: dict[int, tuple[list[str], int]] = {}
         for node, (symbol, arity, link) in enumerate(nodes):
             if node == end:
                 base, end, example, stack = node, next(starts), example + 1, []
+                addresses = quotations(part, example - first) if spelled != "digits" else {}
             if link:
                 value[node] = value[node - link]
             elif not arity and value[node] is None:
@@ -93,5 +101,60 @@ def local_facts(certificate: Certificate, corpus: Corpus) -> Iterator[tuple[int,
             del stack[len(stack) - arity :]
             stack.append(value[node])
             function = names[symbol] if certificate.by == "type" else f"node {node - base}"
-            if arity and not any(fnmatch.fnmatchcase(function, pattern) for pattern in certificate.given):
+            if any(fnmatch.fnmatchcase(function, pattern) for pattern in certificate.given):
+                continue
+            if arity:
                 yield example, node - base, (function, inputs), value[node]
+            elif node - base in addresses:
+                pieces, position = addresses[node - base]
+                yield example, node - base, (function, (_number(pieces),)), position
+
+
+def quotations(corpus: Corpus, row: int) -> dict[int, tuple[list[str], int]]:
+    """The tokens of each COPY's argument in a row, and the position that its link leads to, by node."""
+    if corpus.forest.link is None or "[COPY" not in corpus.vocabulary:
+        return {}
+    example = corpus[row]
+    arguments, tokens = [], list(example.tokens)
+    for place, token in enumerate(tokens):
+        if token == "[COPY":
+            arguments.append(tokens[place + 1 : tokens.index("]", place)])
+    order: list[int] = []  # the nodes in level order, tree after tree
+    for first, last in zip(example.trees.start[:-1].tolist(), example.trees.start[1:].tolist(), strict=True):
+        level = {last - 1: 0}
+        for node in range(last - 2, first - 1, -1):
+            level[node] = level[first + int(example.trees.parent[node])] + 1
+        order += sorted(level, key=lambda node: (level[node], node))
+    links = example.trees.links.tolist()
+    quoting = [node for node, link in enumerate(links) if link]
+    return {node: (pieces, order.index(node - links[node])) for node, pieces in zip(quoting, arguments, strict=True)}
+
+
+def spelling(*corpora: Corpus | None) -> str | None:
+    """How arguments of COPY are written: as words, by digits, or None if none has more than one digit."""
+    spelled = None
+    for corpus in filter(None, corpora):
+        for row in range(len(corpus)):
+            for pieces, _ in quotations(corpus, row).values():
+                spelled = "digits" if len(pieces) > 1 else "words" if len(pieces[0]) > 1 else spelled
+    return spelled
+
+
+def by_depth(train: Corpus, test: Corpus, wrong: set[int]) -> tuple[Any, ...]:
+    """The test examples by depth: answered, familiar, their COPYs and those that training never has."""
+    if test.forest.link is None or "[COPY" not in test.vocabulary:
+        return ()
+    copied = {_number(pieces) for row in range(len(train)) for pieces, _ in quotations(train, row).values()}
+    found: dict[int, list[Any]] = {}
+    for row in range(len(test)):
+        bin_ = found.setdefault(int(test.nesting[row]), [0, 0, 0, 0, 0, set()])
+        arguments = [_number(pieces) for pieces, _ in quotations(test, row).values()]
+        new = [one for one in arguments if one not in copied]
+        for place, more in enumerate((1, row not in wrong, not new, len(arguments), len(new))):
+            bin_[place] += more
+        bin_[5].update(new)
+    return tuple((depth, *found[depth][:5], tuple(sorted(found[depth][5]))) for depth in sorted(found))
+
+
+def _number(pieces: list[str]) -> int:
+    return int("".join(pieces))

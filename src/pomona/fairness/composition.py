@@ -24,7 +24,8 @@ import numpy.typing as npt
 from pomona.compiled import Bools
 from pomona.corpus import Corpus, Outcome
 from pomona.errors import FairnessError, SpecError, did_you_mean
-from pomona.fairness.facts import UNKNOWN, By, FactTable, Inputs, Shown, known_functions, where
+from pomona.fairness.facts import By, FactTable, Inputs, Shown, known_functions, where
+from pomona.fairness.tables import UNKNOWN
 
 
 class Place(NamedTuple):
@@ -138,8 +139,9 @@ def conflicts_of(facts: FactTable, train: Shown, split: str, shown: Shown) -> tu
         node = int(shown.clash[fact])
         earlier = train if fact < len(train.first) and train.first[fact] >= 0 else shown
         before = Place("train" if earlier is train else split, *earlier.place(int(earlier.first[fact])))
-        other = shown.corpus.outcomes[shown.corpus.values[node]]
-        made.append(Conflict(function, inputs, (output, other), (before, Place(split, *shown.place(node)))))
+        made.append(
+            Conflict(function, inputs, (output, shown.output(node)), (before, Place(split, *shown.place(node))))
+        )
     return tuple(made)
 
 

@@ -6,9 +6,9 @@
 
 A function is a node's *type* (tied weights: one table for every MAX) or its position in the one tree that all examples
 share (Definition 1 of Geiger et al. 2019). An input is the tuple of the children's values; a leaf that has no value
-gives its type, a node that quotes another gives that one's value. Facts are numbered in the order in which they first
-occur, so those of the training set come first and whatever a test set adds is exactly what it was not shown.
-The table hashes but never trusts a hash: equal means equal inputs.
+gives its type, a node that quotes another gives that one's value. A COPY with its argument is a function too, of the
+word to the position that it stands for (`addresses`). Facts are numbered in the order in which they first occur, so
+those of the training set come first and whatever a test set adds is exactly what it was not shown.
 """
 
 from __future__ import annotations
@@ -21,20 +21,17 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pomona.compiled import Bools, Ints, compiled, inlined
+from pomona.compiled import Bools, Ints
 from pomona.corpus import Corpus, Outcome
 from pomona.errors import FairnessError, SpecError, did_you_mean
-from pomona.randomness import mix
+from pomona.fairness.addresses import Addresses, Spelling, addresses
+from pomona.fairness.tables import EMPTY, UNKNOWN, collect, compose, rehash
 
 By: TypeAlias = Literal["type", "node"]
 Inputs: TypeAlias = "tuple[Outcome, ...]"
-_Columns: TypeAlias = "tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Bools, bool]"
+_Columns: TypeAlias = "tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Bools, bool, Ints, Ints]"
 
-UNKNOWN = -1  # in arrays of values: no table entry says
 NOT_A_FACT = -1  # in arrays of facts: a leaf, or a function taken as given
-_EMPTY = -1  # in the hash table
-_MULTIPLIER = np.uint64(0x9FB21C651E98DF25)
-_28 = np.uint64(28)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +42,20 @@ class Shown:
     fact: npt.NDArray[np.int32]  # empty if it was not asked for
     first: npt.NDArray[np.int64]  # the node that first shows each fact of the table; -1 where none does
     clash: npt.NDArray[np.int64]  # the first node that gives each fact another output than the table; -1 for none
+    copies: Addresses | None  # what stands at its COPYs, and where it leads
 
     def place(self, node: int) -> tuple[int, int]:
         """Example, and node counted from the example's first."""
         row = int(np.searchsorted(self.corpus.forest.start, node, side="right")) - 1
         row //= self.corpus.width
         return row, node - int(self.corpus.forest.start[row * self.corpus.width])
+
+    def output(self, node: int) -> Outcome:
+        """What the function of a node makes of its inputs there: the node's value or, at a COPY, a position."""
+        if self.copies is not None and self.corpus.forest.links[node]:
+            return int(self.copies.position[np.searchsorted(self.copies.node, node)])
+        value: Outcome = self.corpus.outcomes[self.corpus.values[node]]
+        return value
 
 
 class FactTable:
@@ -63,7 +68,8 @@ class FactTable:
         self._functions: dict[str, int] = {}
         self._values: dict[tuple[type, Outcome], int] = {}
         self._shape: npt.NDArray[np.int32] | None = None
-        self._slots = np.full(1 << 12, _EMPTY, np.int32)
+        self.spelling: Spelling | None = None  # how the corpora so far write the arguments of COPY
+        self._slots = np.full(1 << 12, EMPTY, np.int32)
         self._function = np.empty(1 << 10, np.int32)
         self._output = np.empty(1 << 10, np.int32)
         self._start = np.zeros((1 << 10) + 1, np.int64)
@@ -129,15 +135,14 @@ class FactTable:
 
     def add(self, corpus: Corpus, *, facts: bool = True) -> Shown:
         """Put every local fact of a corpus into the table; `facts=False` saves the memory of `Shown.fact`."""
-        tables = self._tables(corpus)
-        forest = corpus.forest
-        nodes = len(forest.symbol)
+        tables, copies = self._tables(corpus)
+        nodes = len(corpus.forest.symbol)
         fact = np.full(nodes if facts else 0, NOT_A_FACT, np.int32)
         first, clash = np.full((2, len(self._function)), -1, np.int64)
         scratch = self._scratch(corpus)
         done = 0
         while True:
-            done, self._count, bad = _collect(
+            done, self._count, bad = collect(
                 *tables, done, scratch, self._slots, self._function, self._start, self._inputs, self._output,
                 self._count, first, clash, fact,
             )  # fmt: skip
@@ -147,17 +152,17 @@ class FactTable:
                 break
             self._grow(len(scratch))
             first, clash = _wider(first, len(self._function), -1), _wider(clash, len(self._function), -1)
-        return Shown(corpus, fact, first[: self._count], clash[: self._count])
+        return Shown(corpus, fact, first[: self._count], clash[: self._count], copies)
 
     def compose(self, corpus: Corpus, undefined: Bools) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """Algorithm 1 on every example: composed and given values of every node, as numbers; UNKNOWN for a miss.
 
         Facts that are `undefined` count as missing; nodes of functions taken as given have the value they are given.
         """
-        tables = self._tables(corpus)
+        tables, _ = self._tables(corpus)
         composed, gold = np.empty((2, len(corpus.forest.symbol)), np.int32)
         output = np.where(undefined, UNKNOWN, self.output).astype(np.int32)
-        bad = _compose(
+        bad = compose(
             *tables, self._scratch(corpus), self._slots, self._function, self._start, self._inputs, output, composed,
             gold,
         )  # fmt: skip
@@ -170,7 +175,7 @@ class FactTable:
         starts = corpus.forest.start[:: corpus.width]
         return np.empty(int(np.diff(starts).max(initial=0)) + 1, np.int32)
 
-    def _tables(self, corpus: Corpus) -> _Columns:
+    def _tables(self, corpus: Corpus) -> tuple[_Columns, Addresses | None]:
         """A corpus as the compiled loops take it: what its symbols and values are called in this table."""
         forest = corpus.forest.checked()
         if len(corpus.values) and not -1 <= int(corpus.values.min()) <= int(corpus.values.max()) < len(corpus.outcomes):
@@ -182,8 +187,11 @@ class FactTable:
         value = np.array([*(self._value(outcome) for outcome in corpus.outcomes), UNKNOWN], np.int32)
         function = np.zeros(len(forest.names), np.int32)
         start = forest.start[:: corpus.width]
+        copies = addresses(corpus)
+        address, quote_start = self._addressed(corpus, copies)
         if self.by == "type":
-            used = np.flatnonzero(np.bincount(forest.symbol[arity > 0], minlength=len(forest.names)))
+            working = (arity > 0) | (forest.links > 0) if len(address) else arity > 0
+            used = np.flatnonzero(np.bincount(forest.symbol[working], minlength=len(forest.names)))
             for symbol in used.tolist():
                 function[symbol] = self._functions.setdefault(forest.names[symbol], len(self._functions))
         else:
@@ -192,8 +200,29 @@ class FactTable:
         mask = np.array([name in known for name in self._functions] or [False], np.bool_)
         return (
             forest.symbol, arity, forest.links, corpus.values, start, leaf_value, value, function, mask,
-            self.by == "node",
-        )  # fmt: skip
+            self.by == "node", address, quote_start,
+        ), copies  # fmt: skip
+
+    def _addressed(self, corpus: Corpus, copies: Addresses | None) -> tuple[Ints, Ints]:
+        """What is written at each COPY and the position it stands for, as values; and where those of each row begin."""
+        quote_start = np.zeros(len(corpus) + 1, np.int64)
+        nothing = np.empty((0, 2), np.int32)
+        if copies is None:
+            return nothing, quote_start
+        spellings = {self.spelling, copies.spelling} - {None}
+        if len(spellings) > 1:
+            raise FairnessError(
+                f"{where(corpus, int(copies.node[0]))}: arguments of COPY are written as {copies.spelling} here and as "
+                f"{self.spelling} before; write both sets alike"
+            )
+        self.spelling = copies.spelling or self.spelling
+        if self.spelling == "digits":
+            return nothing, quote_start
+        np.cumsum(np.bincount(copies.row, minlength=len(corpus)), out=quote_start[1:])
+        both = np.column_stack([copies.argument, copies.position])
+        numbers, place = np.unique(both, return_inverse=True)
+        value = np.array([self._value(number) for number in numbers.tolist()], np.int32)
+        return value[place.reshape(both.shape)], quote_start
 
     def _value(self, value: Outcome) -> int:
         return self._values.setdefault((type(value), value), len(self._values))
@@ -239,8 +268,8 @@ class FactTable:
         while size < 4 * room:
             size *= 2
         if size > len(self._slots):
-            self._slots = np.full(size, _EMPTY, np.int32)
-            _rehash(self._slots, self._function, self._start, self._inputs, self._count)
+            self._slots = np.full(size, EMPTY, np.int32)
+            rehash(self._slots, self._function, self._start, self._inputs, self._count)
 
 
 def known_functions(given: Sequence[str], functions: Iterable[str]) -> set[str]:
@@ -278,131 +307,3 @@ def _wider(array: npt.NDArray[Any], room: int, filler: int = 0) -> npt.NDArray[A
     longer = np.full(room, filler, array.dtype)
     longer[: len(array)] = array
     return longer
-
-
-@inlined
-def _hash(function: int, inputs: Ints, low: int, high: int) -> np.uint64:
-    code = np.uint64(function + 1) * _MULTIPLIER
-    for place in range(low, high):
-        code = (code ^ np.uint64(inputs[place] + 1)) * _MULTIPLIER
-        code ^= code >> _28
-    return mix(code)
-
-
-@compiled
-def _find(
-    slots: Ints, functions: Ints, start: Ints, pool: Ints, function: int, inputs: Ints, low: int, high: int
-) -> tuple[np.int64, np.int64]:
-    """Slot and fact of (function, inputs[low:high]); the fact is _EMPTY where there is none, the slot then is free."""
-    mask = np.uint64(len(slots) - 1)
-    slot = np.int64(_hash(function, inputs, low, high) & mask)
-    while slots[slot] != _EMPTY:
-        fact = np.int64(slots[slot])
-        if functions[fact] == function and start[fact + 1] - start[fact] == high - low:
-            same = True
-            for place in range(high - low):
-                same &= pool[start[fact] + place] == inputs[low + place]
-            if same:
-                return slot, fact
-        slot = (slot + 1) & np.int64(mask)
-    return slot, np.int64(_EMPTY)
-
-
-@compiled
-def _rehash(slots: Ints, functions: Ints, start: Ints, pool: Ints, count: int) -> None:
-    for fact in range(count):
-        slot, _ = _find(slots, functions, start, pool, functions[fact], pool, start[fact], start[fact + 1])
-        slots[slot] = fact
-
-
-@compiled
-def _collect(
-    symbol: Ints, arity: Ints, link: Ints, values: Ints, start: Ints, leaf_value: Ints, value_of: Ints,
-    function_of: Ints, given: Bools, by_node: bool, done: int, stack: Ints, slots: Ints, functions: Ints,
-    fact_start: Ints, pool: Ints, output: Ints, count: int, first: Ints, clash: Ints, fact_of: Ints,
-) -> tuple[int, int, int]:  # fmt: skip
-    """From example `done` on while there is room: examples done, facts in the table, a bad node or -1."""
-    for row in range(done, len(start) - 1):
-        low, high = start[row], start[row + 1]
-        size = high - low
-        if count + size > len(functions) or fact_start[count] + size > len(pool) or 2 * (count + size) > len(slots):
-            return row, count, -1
-        top = 0
-        for node in range(low, high):
-            value = value_of[values[node]]
-            if link[node]:
-                quoted = node - link[node]
-                while link[quoted]:
-                    quoted -= link[quoted]
-                from_there = value_of[values[quoted]]
-                if from_there == UNKNOWN and arity[quoted] == 0:
-                    from_there = leaf_value[symbol[quoted]]
-                if arity[node] or (value != UNKNOWN and value != from_there):
-                    return row, count, node
-                value = from_there
-            elif arity[node] == 0:
-                if value == UNKNOWN:
-                    value = leaf_value[symbol[node]]
-            else:
-                if value == UNKNOWN:
-                    return row, count, node
-                function = node - low if by_node else function_of[symbol[node]]
-                bottom = top - arity[node]
-                if not given[function]:
-                    slot, fact = _find(slots, functions, fact_start, pool, function, stack, bottom, top)
-                    if fact == _EMPTY:
-                        fact = np.int64(count)
-                        slots[slot] = count
-                        functions[count], output[count] = function, value
-                        fact_start[count + 1] = fact_start[count] + arity[node]
-                        for place in range(bottom, top):
-                            pool[fact_start[count] + place - bottom] = stack[place]
-                        count += 1
-                    elif output[fact] != value and clash[fact] < 0:
-                        clash[fact] = node
-                    if first[fact] < 0:
-                        first[fact] = node
-                    if len(fact_of):
-                        fact_of[node] = fact
-                top = bottom
-            stack[top] = value
-            top += 1
-    return len(start) - 1, count, -1
-
-
-@compiled
-def _compose(
-    symbol: Ints, arity: Ints, link: Ints, values: Ints, start: Ints, leaf_value: Ints, value_of: Ints,
-    function_of: Ints, given: Bools, by_node: bool, stack: Ints, slots: Ints, functions: Ints, fact_start: Ints,
-    pool: Ints, output: Ints, composed: Ints, gold: Ints,
-) -> int:  # fmt: skip
-    """Algorithm 1 by look-up: composed and given values of every node; a bad node, or -1."""
-    for row in range(len(start) - 1):
-        low, top = start[row], 0
-        for node in range(low, start[row + 1]):
-            own = value_of[values[node]]
-            if link[node]:
-                quoted = node - link[node]
-                value = composed[quoted]
-                own = gold[quoted]
-            elif arity[node] == 0:
-                if own == UNKNOWN:
-                    own = leaf_value[symbol[node]]
-                value = own
-            else:
-                if own == UNKNOWN:
-                    return node
-                function = node - low if by_node else function_of[symbol[node]]
-                bottom = top - arity[node]
-                value = np.int32(UNKNOWN)
-                if given[function]:
-                    value = own
-                else:  # no table has an entry for an input that is itself unknown
-                    _, fact = _find(slots, functions, fact_start, pool, function, stack, bottom, top)
-                    if fact != _EMPTY:
-                        value = output[fact]
-                top = bottom
-            composed[node], gold[node] = value, own
-            stack[top] = value
-            top += 1
-    return -1

@@ -42,7 +42,9 @@ def fold(corpus: Corpus) -> Corpus:
     """
     forest = corpus.forest
     if forest.link is not None:
-        raise FairnessError("examples that quote their own nodes cannot be folded")
+        raise FairnessError(
+            "examples that quote their own nodes cannot be folded; certify whole lists, or take operators as given"
+        )
     if forest.arity.max(initial=0) > _MOST:
         raise FairnessError(f"a list of {forest.arity.max()} arguments; multisets of at most {_MOST} are counted")
     inner = np.unique(forest.symbol[~forest.leaf]).tolist()

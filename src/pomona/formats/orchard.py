@@ -3,13 +3,15 @@
     train.input    [MAX 2 6 0 1 ] X [COPY 1 ]
     train.label    6,2
 
-Either of the two names the pair. Without a .label file the answers are worked out, and the corpus's origin says so. A
-source longer than fairseq's limit of 1,024 tokens, where the original stops, is written whole, with a warning.
+Either of the two names the pair. Without a .label file the answers are worked out, and the corpus's origin says so. One
+file with both, a tab between them and either of them first, is read as well. A source longer than fairseq's limit of
+1,024 tokens, where the original stops, is written whole, with a warning.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from pomona.files import read_bytes
 
 SUFFIX = ".input"
 LABELS = ".label"
+_LABEL_FIRST = re.compile(rb"[0-9](,[0-9])+\t")
 FAIRSEQ_LIMIT = 1024  # tokens of a source, fairseq's default
 
 
@@ -31,14 +34,18 @@ def recognises(path: Path, head: bytes) -> bool:
     if path.suffix == LABELS and path.with_suffix(SUFFIX).is_file():
         return True
     first = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
-    return path.suffix == SUFFIX or (first.lstrip().startswith(b"[") and b" X " in first)
+    labelled = _LABEL_FIRST.match(first) is not None
+    return path.suffix == SUFFIX or labelled or (first.lstrip().startswith(b"[") and b" X " in first)
 
 
 def read(path: Path) -> Corpus:
     """The corpus of a pair of files."""
     source = path.with_suffix(SUFFIX) if path.suffix == LABELS else path
     labels = source.with_suffix(LABELS)
-    corpus = orchard_text.parse(read_bytes(source), path=source)
+    data = read_bytes(source)
+    if b"\t" in data.split(b"\n", 1)[0]:
+        return _read_table(data, source)
+    corpus = orchard_text.parse(data, path=source)
     if not labels.is_file():
         corpus.origin["answers"] = "worked out: there is no file of labels"  # type: ignore[index]
         return corpus
@@ -46,6 +53,26 @@ def read(path: Path) -> Corpus:
     if len(answers) != len(corpus):
         raise FormatError(f"{len(answers)} labels for the {len(corpus)} examples of {source.name}", path=labels)
     corpus.targets[:] = answers
+    return corpus
+
+
+def _read_table(data: bytes, path: Path) -> Corpus:
+    """Source and label on one line, in the order of the first line."""
+    rows = [line.split(b"\t") for line in data.removesuffix(b"\n").split(b"\n")]
+    for number, row in enumerate(rows, 1):
+        if len(row) != 2:
+            message = f"a line is a source and a label with one tab between; this one has {len(row) - 1} tabs"
+            raise FormatError(message, path=path, line=number)
+    last = _LABEL_FIRST.match(data) is not None
+    try:
+        corpus = orchard_text.parse(b"\n".join(row[last] for row in rows) + b"\n", path=path)
+    except FormatError as error:
+        if not last or error.line is None or error.column is None:
+            raise
+        message = str(error).removeprefix(f"{path}, line {error.line}, column {error.column}: ")
+        column = error.column + len(rows[error.line - 1][0]) + 1
+        raise FormatError(message, path=path, line=error.line, column=column) from None
+    corpus.targets[:] = _answers(b"\n".join(row[not last] for row in rows) + b"\n", corpus.width, path)
     return corpus
 
 

@@ -32,6 +32,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from pomona import shortcuts
+from pomona.answers import answers_given
 from pomona.compiled import Bools, Ints
 from pomona.corpus import Corpus
 from pomona.errors import MeasureError
@@ -184,27 +185,6 @@ def contested(corpus: Corpus, *, train: Corpus | None = None, levels: int = LEVE
     answers = shortcuts.evaluations(corpus, train, levels)[:, question, 1:]
     differ: Bools = (answers != shortcuts.asked(corpus)[:, [question]]).any(axis=1)
     return differ
-
-
-def answers_given(corpus: Corpus, predictions: Sequence[Any] | npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Predictions as positions in the corpus's outcomes, [examples, questions]; -1 for what is none of them."""
-    questions = shortcuts.asked(corpus).shape[1]
-    place: dict[Any, int] = {}
-    for position, outcome in enumerate(corpus.outcomes):
-        place.setdefault(outcome, position)
-        place.setdefault(str(outcome), position)
-    rows = []
-    for prediction in predictions.tolist() if isinstance(predictions, np.ndarray) else predictions:
-        parts: Sequence[Any]
-        if isinstance(prediction, str):
-            parts = prediction.replace(",", " ").split() if questions > 1 else [prediction.strip()]
-        else:
-            parts = prediction if isinstance(prediction, (list, tuple)) else [prediction]
-        parts = [*parts, *([None] * (questions - len(parts)))]  # a malformed answer is a wrong one
-        rows.append([place.get(part, -1) for part in parts[:questions]])
-    if len(rows) != len(corpus):
-        raise MeasureError(f"{len(rows):,} predictions for the {len(corpus):,} examples of the corpus")
-    return np.array(rows, np.int64).reshape(len(corpus), questions)
 
 
 def _depth(place: int, levels: int) -> float:

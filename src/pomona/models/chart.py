@@ -1,19 +1,21 @@
 """Soft chart (Maillard, Clark and Yogatama 2017): every binary tree at once, weighted; the model the paper left out.
 
 Each span mixes the TreeLSTMs of all ways to cut it in two, up to the whole sentence, which is classified; the tree is
-read off the largest weights from the top. Memory and time grow with the square and the cube of the length: batches that
-would not fit are done in parts; a sentence that does not fit alone is an error. `pomona.charts` has the mathematics.
+read off the largest weights from the top. Memory and time grow with the square and the cube of the length. A batch is
+done in parts that stay in the cache; a sentence that does not fit into memory is an error. `pomona.charts` has the
+mathematics.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from pomona.batch import Batch
 from pomona.cells import Classifier, TreeLSTM
@@ -22,7 +24,8 @@ from pomona.errors import RunError
 from pomona.modelling import MODELS, Model, Output, Shape, halved
 
 NUMBERS = 24  # kept for each span and unit of width: h, c, ten projections, and their derivatives
-ROOM = 1 << 32  # bytes of spans that are held at once
+ROOM = 1 << 32  # bytes of spans that one sentence may take
+CACHE = 1 << 23  # bytes of spans that are worked on together
 
 
 @MODELS.add("chart")
@@ -52,28 +55,34 @@ class ChartModule(nn.Module):
         )
 
     def forward(self, batch: Batch, random: torch.Generator | None = None) -> Output:
-        lengths = np.diff(batch.start)
-        need = NUMBERS * self.cell.width * self.leaf.element_size() * lengths * (lengths + 1) // 2
-        if need.sum() > ROOM:
-            return self._in_parts(batch, need)
-        cell = self.cell
-        root, nodes, steps = Charted.apply(  # type: ignore[no-untyped-call]
-            *self.leaf[torch.from_numpy(batch.flat)].chunk(2, 1), cell.left, cell.right, cell.bias,
-            self.query / self.query.norm(), self.temperature, batch.start,
-        )  # fmt: skip
-        logits = self.classifier(root)
-        return Output(logits) if self.training else Output(logits, batch.trees(steps), nodes)
-
-    def _in_parts(self, batch: Batch, need: npt.NDArray[np.int64]) -> Output:
-        """Half the batch after the other; one sentence alone that is too long is an error."""
-        if len(batch) == 1:
-            raise RunError(
-                f"a chart over {int(batch.lengths[0])} tokens needs {need[0] / 1e9:.1f} GB; its limit is "
-                f"{ROOM / 1e9:.1f} GB. Leave out sentences as long as this (longest=...)."
-            )
-        half = len(batch) // 2
-        one, two = (self(Batch.of(batch.sentences, rows)) for rows in (batch.rows[:half], batch.rows[half:]))
-        logits = torch.cat([one.logits, two.logits])
+        parts = [self._part(batch, part) for part in self._parts(batch)]
+        logits = self.classifier(torch.cat([root for root, _, _ in parts]))
         if self.training:
             return Output(logits)
-        return Output(logits, type(one.trees).concatenate([one.trees, two.trees]), torch.cat([one.nodes, two.nodes]))
+        steps = np.concatenate([steps for _, _, steps in parts])
+        return Output(logits, batch.trees(steps), torch.cat([nodes for _, nodes, _ in parts]))
+
+    def _parts(self, batch: Batch) -> Iterator[slice]:
+        """Neighbouring sentences whose charts fit into the cache together, or one alone whose does not."""
+        lengths = np.diff(batch.start)
+        need = NUMBERS * self.cell.width * self.leaf.element_size() * lengths * (lengths + 1) // 2
+        if need.max() > ROOM:
+            raise RunError(
+                f"a chart over {int(lengths.max())} tokens needs {need.max() / 1e9:.1f} GB; its limit is "
+                f"{ROOM / 1e9:.1f} GB. Leave out sentences as long as this (longest=...)."
+            )
+        first = 0
+        while first < len(need):
+            count = max(1, int(np.searchsorted(np.cumsum(need[first:]), CACHE, side="right")))
+            yield slice(first, first + count)
+            first += count
+
+    def _part(self, batch: Batch, part: slice) -> tuple[Tensor, Tensor, npt.NDArray[np.uint8]]:
+        """h of each sentence, of the nodes of its best tree, and that tree's steps."""
+        start = batch.start[part.start : part.stop + 1]
+        tokens = torch.from_numpy(batch.flat[start[0] : start[-1]])
+        made: tuple[Tensor, Tensor, npt.NDArray[np.uint8]] = Charted.apply(  # type: ignore[no-untyped-call]
+            *self.leaf[tokens].chunk(2, 1), self.cell.left, self.cell.right, self.cell.bias,
+            self.query / self.query.norm(), self.temperature, start - start[0],
+        )  # fmt: skip
+        return made

@@ -6,6 +6,9 @@ Gumbel noise, is merged; going back, the choice counts as a softmax (straight-th
 
 Leaves: the word's vector cut in two, (h, c), as the ListOps paper's code has it (`none`), after a linear map
 (`linear`), or the states of an LSTM over the words (`rnn`), as Choi et al. do.
+
+The temperature may be trained, fall by a factor every 10,000 steps and swing with a cosine, as in the paper's search:
+at step t it is  start x decay^(t / 10,000) x (cos(t / cycle) + 1) / 2,  the last factor only if there is a cycle.
 """
 
 from __future__ import annotations
@@ -20,9 +23,12 @@ from torch import Tensor, nn
 
 from pomona.batch import Batch
 from pomona.cells import Classifier, TreeLSTM
+from pomona.errors import SpecError
 from pomona.merging import Merged, choices
 from pomona.modelling import MODELS, Model, Output, Shape, halved
 from pomona.recurrent import LSTM
+
+SMALLEST = 1e-5  # so that a temperature that swings never is 0
 
 
 @MODELS.add("st_gumbel")
@@ -36,16 +42,28 @@ class STGumbelModel(Model):
     leaf_deviation: float = 0.5
     temperature: float = 1.0
     trainable_temperature: bool = False
+    temperature_decay: float = 1.0  # every 10,000 steps
+    temperature_cycle: int = 0  # steps to a radian; 0 for none
+
+    def __post_init__(self) -> None:
+        if self.temperature <= 0 or not 0 < self.temperature_decay <= 1 or self.temperature_cycle < 0:
+            raise SpecError(
+                f"temperature = {self.temperature}, temperature_decay = {self.temperature_decay}, temperature_cycle = "
+                f"{self.temperature_cycle}: above 0, above 0 and at most 1, and 0 or more are needed"
+            )
 
     def build(self, shape: Shape) -> nn.Module:
         return STGumbelModule(self, shape)
 
 
 class STGumbelModule(nn.Module):
+    log_temperature: Tensor
+    step: Tensor  # of training, only where the temperature depends on it
+
     def __init__(self, settings: STGumbelModel, shape: Shape) -> None:
         super().__init__()
         width = halved(settings.width, shape)
-        self.kind = settings.leaf
+        self.kind, self.decay, self.cycle = settings.leaf, settings.temperature_decay, settings.temperature_cycle
         if self.kind == "rnn":
             self.lstm = LSTM(shape.vocabulary, width, 2 * width)
         else:
@@ -58,6 +76,8 @@ class STGumbelModule(nn.Module):
             self.log_temperature = nn.Parameter(start)
         else:
             self.register_buffer("log_temperature", start, persistent=False)
+        if self.decay != 1 or self.cycle:
+            self.register_buffer("step", torch.tensor(0))
         self.classifier = Classifier(
             width, settings.hidden, shape.classes, batch_layernorm="batch_layernorm" in shape.fidelity
         )
@@ -67,11 +87,21 @@ class STGumbelModule(nn.Module):
         noise = self._noise(batch, leaves, random) if self.training else None
         cell, query = self.cell, self.query / math.sqrt(len(self.query))
         root, nodes, steps = Merged.apply(  # type: ignore[no-untyped-call]
-            *leaves.chunk(2, 1), cell.left, cell.right, cell.bias, query, self.log_temperature.exp(),
+            *leaves.chunk(2, 1), cell.left, cell.right, cell.bias, query, self._temperature(),
             row, batch.start, noise,
         )  # fmt: skip
         logits = self.classifier(root)
         return Output(logits) if self.training else Output(logits, batch.trees(steps), nodes)
+
+    def _temperature(self) -> Tensor:
+        """Of this step; in evaluation there is no noise, and the best pair is the best at any temperature."""
+        temperature: Tensor = self.log_temperature.exp()
+        if not self.training or (self.decay == 1 and not self.cycle):
+            return temperature
+        step = int(self.step)
+        self.step.add_(1)
+        swing = (math.cos(step / self.cycle) + 1 + SMALLEST) / 2 if self.cycle else 1.0
+        return temperature * float(self.decay ** (step / 10_000) * swing)
 
     def _leaves(self, batch: Batch) -> tuple[Tensor, np.ndarray]:
         if self.kind == "rnn":

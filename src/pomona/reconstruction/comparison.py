@@ -11,20 +11,41 @@ import numpy.typing as npt
 
 from pomona.errors import MeasureError, SpecError
 from pomona.reconstruction.derivations import Derivations
-from pomona.reconstruction.fit import TreFit, tre
+from pomona.reconstruction.fit import Task, TreFit, fit_together, warn
 
 
-def tre_layers(representations: Mapping[str, npt.ArrayLike], derivations: Any, **options: Any) -> dict[str, TreFit]:
-    """TRE of each layer. The derivations are read, counted and factorised once; only the right-hand sides differ."""
+def tre_layers(
+    representations: Mapping[str, npt.ArrayLike],
+    derivations: Any,
+    compose: Any = "add",
+    distance: Any = "cosine",
+    seed: int = 0,
+    *,
+    restarts: int | None = None,
+    center: bool = False,
+    uncomposed: str = "error",
+) -> dict[str, TreFit]:
+    """TRE of each layer, each as `tre` would give it, with its own certificate.
+
+    The derivations are read, counted and factorised once; squared l2 and cosine fit all layers together.
+    """
+    if not isinstance(representations, Mapping):
+        raise MeasureError(
+            f"layers are given as a mapping from each one's name to its representations, "
+            f"such as dict(enumerate(layers)); got {type(representations).__name__}."
+        )
     if not representations:
         raise MeasureError("no layers: give a mapping from each layer's name to its representations.")
-    given = Derivations.of(derivations)
-    fits = {}
+    task = Task.of(Derivations.of(derivations), compose, restarts, uncomposed)
+    layers = []
     for name, layer in representations.items():
         try:
-            fits[name] = tre(layer, given, **options)
+            layers.append(task.check(layer, distance, center))
         except MeasureError as error:
             raise MeasureError(f"layer {name!r}: {error}") from None
+    fits = dict(zip(representations, fit_together(layers, task, seed=seed), strict=True))
+    for name, found in fits.items():
+        warn(tuple(f"layer {name!r}: {note}" for note in found.notes))
     return fits
 
 

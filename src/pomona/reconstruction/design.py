@@ -15,11 +15,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pomona.compiled import Floats, Ints, compiled
+from pomona.compiled import Floats, Ints, compiled, summed
 
 FloatArray = npt.NDArray[np.float64]
 
 DENSE_COLUMNS = 4000  # up to here C'C is kept dense and decomposed exactly; beyond, conjugate gradients
+
+
+@dataclass(frozen=True, eq=False)
+class LinearFit:
+    """A fitted lexicon; the bound is on the sum over items, None where the distance offers none."""
+
+    lexicon: FloatArray  # [columns, numbers]
+    per_item: FloatArray
+    lower_bound: float | None
+    gradient_norm: float | None  # of the mean over items, largest entry; None where there are corners
+    iterations: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +88,23 @@ class Design:
     @cached_property
     def gram(self) -> FloatArray:
         return self.weighted_gram(np.ones(len(self)))
+
+    @cached_property
+    def distinct(self) -> tuple[Design, npt.NDArray[np.int64], FloatArray]:
+        """The distinct rows in order of appearance, which of them each row is, and how often each occurs."""
+        rng = np.random.default_rng(0)
+        marks = rng.integers(1, 2**63, size=max(self.columns, 1), dtype=np.uint64)
+        _, head, group = np.unique(_hashes(self.first, self.column, self.weight, marks), return_index=True,
+                                   return_inverse=True)  # fmt: skip
+        place = np.argsort(np.argsort(head))
+        head, group = np.sort(head), place[group.ravel()]
+        if len(head) == len(self) or not _all_equal(self.first, self.column, self.weight, head[group]):
+            return self, np.arange(len(self)), np.ones(len(self))
+        sizes = np.diff(self.first)[head]
+        first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        entry = np.arange(first[-1]) - np.repeat(first[:-1] - self.first[head], sizes)
+        kept = Design(first, self.column[entry], self.weight[entry], self.columns)
+        return kept, group, np.bincount(group).astype(np.float64)
 
     @cached_property
     def spectrum(self) -> tuple[FloatArray, FloatArray]:
@@ -146,6 +174,25 @@ class Design:
         return solution
 
 
+@summed
+def gather(guess: Floats, low: int, high: int, column: Ints, weight: Floats, lexicon: Floats) -> None:
+    """guess = the sum of the lexicon's rows; four at a time, since guess would be loaded and stored for each."""
+    guess[:] = 0.0
+    entry = low
+    while entry + 3 < high:
+        a, b = lexicon[column[entry]], lexicon[column[entry + 1]]
+        c, d = lexicon[column[entry + 2]], lexicon[column[entry + 3]]
+        wa, wb, wc, wd = weight[entry], weight[entry + 1], weight[entry + 2], weight[entry + 3]
+        for j in range(len(guess)):
+            guess[j] += wa * a[j] + wb * b[j] + wc * c[j] + wd * d[j]
+        entry += 4
+    while entry < high:
+        a, wa = lexicon[column[entry]], weight[entry]
+        for j in range(len(guess)):
+            guess[j] += wa * a[j]
+        entry += 1
+
+
 @compiled
 def _times(first: Ints, column: Ints, weight: Floats, lexicon: Floats) -> FloatArray:
     width = lexicon.shape[1]
@@ -181,3 +228,28 @@ def _gram(first: Ints, column: Ints, weight: Floats, row_weight: Floats, columns
             for b in range(first[row], first[row + 1]):
                 out[column[a], column[b]] += w * weight[b]
     return out
+
+
+@compiled
+def _hashes(first: Ints, column: Ints, weight: Floats, marks: Ints) -> Ints:
+    """One number for each row; equal rows have equal numbers, and others almost surely not."""
+    out = np.zeros(len(first) - 1, np.uint64)
+    for row in range(len(first) - 1):
+        for entry in range(first[row], first[row + 1]):
+            mixed = marks[column[entry]] ^ np.uint64(np.int64(weight[entry] * 4096.0) * 2654435761)
+            mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+            out[row] += mixed ^ (mixed >> np.uint64(32))
+    return out
+
+
+@compiled
+def _all_equal(first: Ints, column: Ints, weight: Floats, other: Ints) -> bool:
+    """Whether each row equals the row it is paired with."""
+    for row in range(len(first) - 1):
+        low, its = first[row], first[other[row]]
+        if first[row + 1] - low != first[other[row] + 1] - its:
+            return False
+        for entry in range(first[row + 1] - low):
+            if column[low + entry] != column[its + entry] or weight[low + entry] != weight[its + entry]:
+                return False
+    return True

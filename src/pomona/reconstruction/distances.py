@@ -45,8 +45,9 @@ class Cosine:
     name: ClassVar[str] = "cosine"
 
     def check(self, targets: Floats, shape: tuple[int, ...]) -> None:
-        zero = ~np.any(targets, axis=1)
-        if zero.any():
+        with np.errstate(over="ignore"):
+            none = np.einsum("nd,nd->n", targets, targets) == 0.0
+        if none.any() and (zero := ~np.any(targets, axis=1)).any():  # the square of a small number may be zero
             raise MeasureError(
                 f"row {int(np.argmax(zero))}: a representation of all zeros has no direction, so its cosine distance "
                 f"is undefined ({int(zero.sum())} such rows). Drop them or use distance='l2'."

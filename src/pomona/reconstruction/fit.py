@@ -13,7 +13,7 @@ the two meet.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,8 +22,10 @@ import numpy.typing as npt
 
 from pomona.compiled import Floats
 from pomona.errors import MeasureError, SpecError
-from pomona.reconstruction.additive import LinearFit, fit_linear
+from pomona.reconstruction.additive import fit_layers, fit_linear
+from pomona.reconstruction.checks import as_rows, canonical_order, check_composed, is_constant, within_reach
 from pomona.reconstruction.compositions import Add, Composition, Parameters, compose, composition_of
+from pomona.reconstruction.cosine import unit_sum
 from pomona.reconstruction.derivations import Derivations
 from pomona.reconstruction.design import Design, FloatArray
 from pomona.reconstruction.distances import Cosine, CrossEntropy, Distance, distance_of
@@ -99,7 +101,7 @@ class TreFit:
     def distances(self, representations: npt.ArrayLike, derivations: Any) -> FloatArray:
         """The distance of other items from what this fit predicts for them."""
         given = Derivations.of(derivations).align(self.derivations.names)
-        targets, _ = _as_rows(representations, len(given))
+        targets, _ = as_rows(representations, len(given))
         if targets.shape[1] != self.vectors.shape[1]:
             raise MeasureError(
                 f"the fit is of items with shape {list(self.shape)}; these have {targets.shape[1]} numbers each."
@@ -160,21 +162,54 @@ def tre(
             own vector and lowers the score without meaning.
     """
     given = Derivations.of(derivations)
-    targets, shape = _as_rows(representations, len(given))
-    if center:
-        targets = np.asarray(targets, np.float64) - np.asarray(targets, np.float64).mean(axis=0)
-    composition = composition_of(compose)
-    measured = distance_of(distance, shape)
-    measured.check(targets, shape)
-    if isinstance(measured, Cosine):
-        targets = _within_reach(targets)
-    if restarts is not None and restarts < 1:
-        raise SpecError(f"restarts must be 1 or more, got {restarts}.")
-    if uncomposed not in ("error", "allow"):
-        raise SpecError(f"uncomposed is 'error' or 'allow', got {uncomposed!r}.")
-    if uncomposed == "error":
-        _check_composed(given)
-    return fit(targets, given, composition, measured, shape, seed=seed, restarts=restarts)
+    task = Task.of(given, compose, restarts, uncomposed)
+    layer = task.check(representations, distance, center)
+    (found,) = fit_together([layer], task, seed=seed)
+    warn(found.notes)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """Representations that passed the checks: flat rows, the shape of one, and the distance for that shape."""
+
+    targets: Floats
+    shape: tuple[int, ...]
+    distance: Distance
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What all the layers of one call share."""
+
+    derivations: Derivations
+    composition: Composition
+    restarts: int | None
+
+    @staticmethod
+    def of(derivations: Derivations, compose: Any, restarts: int | None, uncomposed: str) -> Task:
+        if restarts is not None and restarts < 1:
+            raise SpecError(f"restarts must be 1 or more, got {restarts}.")
+        if uncomposed not in ("error", "allow"):
+            raise SpecError(f"uncomposed is 'error' or 'allow', got {uncomposed!r}.")
+        if uncomposed == "error":
+            check_composed(derivations)
+        return Task(derivations, composition_of(compose), restarts)
+
+    def check(self, representations: npt.ArrayLike, distance: Any, center: bool) -> Layer:
+        targets, shape = as_rows(representations, len(self.derivations))
+        if center:
+            targets = np.asarray(targets, np.float64) - np.asarray(targets, np.float64).mean(axis=0)
+        measured = distance_of(distance, shape)
+        measured.check(targets, shape)
+        if isinstance(measured, Cosine):
+            targets = within_reach(targets)
+        return Layer(targets, shape, measured)
+
+
+def warn(notes: tuple[str, ...], stacklevel: int = 3) -> None:
+    for note in notes:
+        warnings.warn(note, ReconstructionWarning, stacklevel=stacklevel)
 
 
 def fit(
@@ -184,92 +219,124 @@ def fit(
     distance: Distance,
     shape: tuple[int, ...],
     *,
-    seed: int = 0,
     restarts: int | None = None,
-    bounded: bool = True,
-    quiet: bool = False,
-    limit: int = 400,
+    **options: Any,
 ) -> TreFit:
-    """`tre` after the checks: targets are flat, [items, numbers]. Without `bounded` no time goes into lower bounds.
+    """`tre` after the checks, without warnings: targets are flat, [items, numbers]."""
+    task = Task(derivations, composition, restarts)
+    return fit_together([Layer(targets, shape, distance)], task, **options)[0]
+
+
+def fit_together(
+    layers: Sequence[Layer], task: Task, *, seed: int = 0, bounded: bool = True, limit: int = 400
+) -> list[TreFit]:
+    """Fit layers over the same derivations. Without `bounded` no time goes into lower bounds.
 
     `limit` is how many iterations each start of a learned composition is given; the best is given five times that more.
     """
-    if isinstance(composition, Add):
-        convex = distance.name in CONVEX or len(targets) > REORDERED
-        order = None if convex else _canonical_order(targets, derivations)
-        if order is None:
-            linear, scores = _fit_additive(targets, derivations, distance, seed, restarts)
-            per_item = linear.per_item
-        else:
-            linear, scores = _fit_additive(targets[order], derivations.canonical, distance, seed, restarts)
-            per_item = np.empty(len(order))
-            per_item[order] = linear.per_item
-        vectors, parameters = linear.lexicon, Parameters()
-        slope, own = linear.gradient_norm, linear.lower_bound
-        fitted = (derivations.counts.rank or derivations.counts.columns) * targets.shape[1]
+    if isinstance(task.composition, Add):
+        solved = _fit_additive(layers, task, seed)
     else:
-        order = _canonical_order(targets, derivations)
-        found = fit_learned(
-            composition, derivations.canonical, targets[order], distance, shape,
-            seed=seed, restarts=restarts, limit=limit,
-        )  # fmt: skip
-        vectors, parameters = found.lexicon, found.parameters
-        per_item = np.empty(len(order))
-        per_item[order] = found.per_item
-        slope, own, scores = found.gradient_norm, None, list(found.starts)
-        fitted = vectors.size + sum(value.size for value in parameters.values())
-    score = float(per_item.mean())
-    bound, source = _lower_bound(targets, derivations, composition, distance, own) if bounded else (0.0, "none")
+        solved = [_fit_learned(layer, task, seed, limit) for layer in layers]
+    return [_certified(layer, task, one, seed, bounded) for layer, one in zip(layers, solved, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """What a solver found, in the order of the caller's rows."""
+
+    vectors: FloatArray
+    parameters: Parameters
+    per_item: FloatArray
+    scores: list[float]  # of every start
+    slope: float | None
+    own_bound: float | None  # on the sum over items
+
+
+def _fit_additive(layers: Sequence[Layer], task: Task, seed: int) -> list[Solved]:
+    """From least squares, and from random lexicons where more starts are asked for and could matter."""
+    distance, derivations = layers[0].distance, task.derivations
+    convex = distance.name in CONVEX
+    design, targets = derivations.counts, [layer.targets for layer in layers]
+    orders = [None] * len(layers)
+    if not convex and len(derivations) <= REORDERED:
+        orders = [canonical_order(layer, derivations) for layer in targets]
+        design = derivations.canonical.counts
+        targets = [layer[order] for layer, order in zip(targets, orders, strict=True)]
+    best = fit_layers(design, targets, distance)
+    scores = [[float(found.per_item.mean())] for found in best]
+    for start in range(1, 1 if convex else (task.restarts or 1)):
+        for which, layer in enumerate(targets):
+            lexicon = np.random.default_rng([seed, start]).normal(size=(design.columns, layer.shape[1]))
+            other = fit_linear(design, layer, distance, start=lexicon)
+            scores[which].append(float(other.per_item.mean()))
+            if scores[which][-1] < float(best[which].per_item.mean()):
+                best[which] = other
+    return [
+        Solved(found.lexicon, Parameters(), _put_back(found.per_item, order), each, found.gradient_norm,
+               found.lower_bound)
+        for found, order, each in zip(best, orders, scores, strict=True)
+    ]  # fmt: skip
+
+
+def _fit_learned(layer: Layer, task: Task, seed: int, limit: int) -> Solved:
+    order = canonical_order(layer.targets, task.derivations)
+    found = fit_learned(
+        task.composition, task.derivations.canonical, layer.targets[order], layer.distance, layer.shape,
+        seed=seed, restarts=task.restarts, limit=limit,
+    )  # fmt: skip
+    per_item = _put_back(found.per_item, order)
+    return Solved(found.lexicon, found.parameters, per_item, list(found.starts), found.gradient_norm, None)
+
+
+def _put_back(per_item: FloatArray, order: Any) -> FloatArray:
+    if order is None:
+        return per_item
+    back = np.empty(len(order))
+    back[order] = per_item
+    return back
+
+
+def _certified(layer: Layer, task: Task, solved: Solved, seed: int, bounded: bool) -> TreFit:
+    """The fit with what is known about how good it is."""
+    targets, distance, derivations = layer.targets, layer.distance, task.derivations
+    score = float(solved.per_item.mean())
+    bound, source = (0.0, "none")
+    if bounded:
+        bound, source = _lower_bound(targets, derivations, task.composition, distance, solved.own_bound)
     zero, centroid = _trivial(targets, distance)
     gap = max(score - bound, 0.0)
     closed = gap <= OPTIMAL * max(abs(score), zero if np.isfinite(zero) else 0.0)
+    fitted = solved.vectors.size + sum(value.size for value in solved.parameters.values())
+    if isinstance(task.composition, Add):
+        fitted = (derivations.counts.rank or derivations.counts.columns) * targets.shape[1]
     certificate = Certificate(
         status="optimal" if closed else "best found",
         lower_bound=min(bound, score),
         gap=gap,
         bound=source,
-        gradient_norm=slope,
-        restarts=len(scores),
-        spread=max(scores) - min(scores) if len(scores) > 1 else None,
+        gradient_norm=solved.slope,
+        restarts=len(solved.scores),
+        spread=max(solved.scores) - min(solved.scores) if len(solved.scores) > 1 else None,
         rank=derivations.counts.rank,
         degrees_of_freedom=targets.size - fitted,
         zero=zero,
         centroid=centroid,
     )
-    notes = _notes(certificate, score, targets, distance)
-    if not quiet:
-        for note in notes:
-            warnings.warn(note, ReconstructionWarning, stacklevel=3)
     return TreFit(
         score=score,
-        per_item=per_item,
+        per_item=solved.per_item,
         certificate=certificate,
-        compose=composition,
+        compose=task.composition,
         distance=distance,
         derivations=derivations,
-        representations=targets.reshape(-1, *shape),
-        vectors=vectors,
-        parameters=parameters,
+        representations=targets.reshape(-1, *layer.shape),
+        vectors=solved.vectors,
+        parameters=solved.parameters,
         seed=seed,
-        restarts=restarts,
-        notes=notes,
+        restarts=task.restarts,
+        notes=_notes(certificate, score, targets, distance),
     )
-
-
-def _fit_additive(
-    targets: Floats, derivations: Derivations, distance: Distance, seed: int, restarts: int | None
-) -> tuple[LinearFit, list[float]]:
-    """From least squares, and from random lexicons where more starts are asked for and could matter."""
-    best = fit_linear(derivations.counts, targets, distance)
-    scores = [float(best.per_item.mean())]
-    for start in range(1, 1 if distance.name in CONVEX else (restarts or 1)):
-        rng = np.random.default_rng([seed, start])
-        lexicon = rng.normal(size=(len(derivations.names), targets.shape[1]))
-        other = fit_linear(derivations.counts, targets, distance, start=lexicon)
-        scores.append(float(other.per_item.mean()))
-        if scores[-1] < float(best.per_item.mean()):
-            best = other
-    return best, scores
 
 
 def _lower_bound(
@@ -278,7 +345,7 @@ def _lower_bound(
     """The best bound we can prove on the mean distance, whatever the lexicon and the parameters."""
     items = len(derivations)
     if own is not None:
-        return own / items, "exact" if distance.name == "sql2" else "duality"
+        return own / items, {"sql2": "exact", "cosine": "equal derivations"}.get(distance.name, "duality")
     group = np.unique(derivations.root, return_inverse=True)[1].ravel()
     candidates = [(0.0, "equal derivations")]
     if len(derivations.root) > group.max() + 1:
@@ -299,12 +366,7 @@ def _trivial(targets: Floats, distance: Distance) -> tuple[float, float]:
     """The scores of predicting zero and of predicting the mean."""
     zeros = np.broadcast_to(np.zeros(1), targets.shape)
     if isinstance(distance, Cosine):
-        inverse = 1.0 / np.sqrt(np.einsum("nd,nd->n", targets, targets, dtype=np.float64))
-        total = np.zeros(targets.shape[1])
-        for low in range(0, len(targets), 20_000):  # in pieces: a product with single precision would copy it all
-            total += inverse[low : low + 20_000] @ targets[low : low + 20_000]
-        resultant = float(np.linalg.norm(total))
-        return 1.0, 1.0 - resultant / len(targets)
+        return 1.0, 1.0 - float(np.linalg.norm(unit_sum(targets)[1])) / len(targets)
     if distance.name == "sql2":
         power = float(np.einsum("nd,nd->", targets, targets, dtype=np.float64)) / len(targets)
         mean = targets.mean(axis=0, dtype=np.float64)
@@ -337,71 +399,3 @@ def _notes(certificate: Certificate, score: float, targets: Floats, distance: Di
     if len(targets) > 1 and is_constant(targets):
         notes.append("all representations are equal: every score is trivially low, and normalised scores are NaN.")
     return tuple(notes)
-
-
-def _within_reach(targets: Floats) -> Floats:
-    """Cosine ignores scale, but squares overflow: rows of extreme size are brought back to where they do not."""
-    top = np.maximum(targets.max(axis=1), -targets.min(axis=1))
-    if float(top.min()) > 1e-15 and float(top.max()) < 1e15:
-        return targets
-    scaled: Floats = np.asarray(targets, np.float64) / top.astype(np.float64)[:, None]
-    return scaled
-
-
-def is_constant(targets: Floats) -> bool:
-    """Whether all rows are equal; most data say no at the second row already."""
-    return bool((targets[0] == targets[-1]).all()) and bool((targets == targets[0]).all())
-
-
-def _canonical_order(targets: Floats, derivations: Derivations) -> Any:
-    """The rows in the order of `derivations.canonical`, equal derivations by what they hold, not by how they came."""
-    bits: Any = np.ascontiguousarray(targets).view(np.uint32 if targets.dtype == np.float32 else np.uint64)
-    odd = np.random.default_rng(0).integers(2**63, size=bits.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-    return np.lexsort(((bits * odd).sum(axis=1, dtype=np.uint64), derivations.root))
-
-
-def _as_rows(representations: npt.ArrayLike, items: int) -> tuple[Any, tuple[int, ...]]:
-    """Check representations and flatten each item; float32 stays as it is, so that large arrays are not copied."""
-    try:
-        array = np.asarray(representations)
-    except ValueError:
-        raise MeasureError("the representations are ragged: every row must have the same shape.") from None
-    if array.dtype.kind not in "fiub":
-        raise MeasureError(f"representations must be numbers, got an array of {array.dtype}.")
-    if array.ndim < 2 or array.size == 0:
-        raise MeasureError(
-            f"representations must have shape [items, numbers] or [items, positions, symbols] with at least one item; "
-            f"got {list(array.shape)}."
-        )
-    if array.dtype not in (np.float32, np.float64):
-        array = array.astype(np.float64)
-    if len(array) != items:
-        fewer = min(len(array), items)
-        missing = "a derivation but no representation" if len(array) < items else "a representation but no derivation"
-        raise MeasureError(f"{len(array)} representations but {items} derivations: row {fewer} has {missing}.")
-    rows = np.ascontiguousarray(array).reshape(len(array), -1)
-    if not np.isfinite(rows.sum(dtype=np.float64)):  # one pass; a sum of finite numbers may overflow, so look again
-        wrong = ~np.isfinite(rows).all(axis=1)
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            value = rows[row][~np.isfinite(rows[row])][0]
-            raise MeasureError(
-                f"row {row}: the representation holds {value} ({int(wrong.sum())} such rows). Drop or repair them."
-            )
-    return rows, tuple(array.shape[1:])
-
-
-def _check_composed(derivations: Derivations) -> None:
-    """A primitive that only ever stands alone is free to equal its row: an error of 0 that measures nothing."""
-    leaf = derivations.primitive >= 0
-    alone = leaf & (derivations.parent < 0)
-    composed = np.zeros(len(derivations.names), np.bool_)
-    composed[derivations.primitive[leaf & ~alone]] = True
-    free = alone & ~composed[np.where(leaf, derivations.primitive, 0)]
-    if free.any():
-        node = int(np.argmax(free))
-        row, name = int(derivations.row[node]), derivations.names[derivations.primitive[node]]
-        raise MeasureError(
-            f"row {row}: primitive {name!r} is never composed with another ({int(free.sum())} such rows), so its own "
-            f"vector fits it exactly and the error means nothing. Drop the row, or pass uncomposed='allow'."
-        )

@@ -24,11 +24,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pomona.errors import MeasureError, SpecError
+from pomona.reconstruction.checks import as_rows
 from pomona.reconstruction.compositions import Add, Composition, compose, composition_of
 from pomona.reconstruction.derivations import Derivations
 from pomona.reconstruction.design import FloatArray
 from pomona.reconstruction.distances import Distance, distance_of
-from pomona.reconstruction.fit import TreFit, _as_rows, fit
+from pomona.reconstruction.fit import TreFit, fit
 from pomona.reconstruction.learned import Point, _Problem
 
 EXHAUSTIVE = 7  # sequences up to this long try all bracketings (132); longer ones climb by rotations
@@ -75,7 +76,7 @@ def latent_tre(
     for row, sequence in enumerate(words):
         if not sequence:
             raise MeasureError(f"row {row}: an empty sequence has no derivation.")
-    targets, shape = _as_rows(representations, len(words))
+    targets, shape = as_rows(representations, len(words))
     targets = np.asarray(targets, np.float64)
     composition, measured = composition_of(compose), distance_of(distance, shape)
     measured.check(targets, shape)
@@ -142,7 +143,7 @@ class _Search:
         given = self.derivations(brackets)
         begun = fit(
             targets, given, self.composition, self.distance, self.shape,
-            seed=self.seed, restarts=self.restarts, bounded=False, quiet=True, limit=100,
+            seed=self.seed, restarts=self.restarts, bounded=False, limit=100,
         )  # fmt: skip
         baseline = begun.score
         point: Point = (begun.vectors, begun.parameters)
@@ -169,7 +170,7 @@ class _Search:
             given = self.derivations(brackets).take(known)
             begun = fit(
                 targets[known], given, self.composition, self.distance, self.shape,
-                seed=self.seed, restarts=self.restarts, bounded=False, quiet=True, limit=100,
+                seed=self.seed, restarts=self.restarts, bounded=False, limit=100,
             )  # fmt: skip
             brackets, _ = self.choose(targets, brackets, (begun.vectors, begun.parameters))
         return brackets
@@ -212,7 +213,6 @@ class _Search:
             self.shape,
             seed=self.seed,
             restarts=self.restarts,
-            quiet=True,
         )
         per_item = _Problem(self.composition, given, targets, self.distance).per_item(point)
         if float(per_item.mean()) >= fresh.score:
@@ -231,7 +231,7 @@ class _Search:
 
 def _unidentifiable(search: _Search, targets: FloatArray, flat: list[Brackets], additive: bool) -> LatentFit:
     given = search.derivations(flat)
-    only = fit(targets, given, search.composition, search.distance, search.shape, seed=search.seed, quiet=True)
+    only = fit(targets, given, search.composition, search.distance, search.shape, seed=search.seed)
     counts = np.array([len(_all_brackets(min(len(word), EXHAUSTIVE))) for word in search.words], np.int64)
     reason = (
         "Addition gives every bracketing of a sequence the same vector, so trees are not identifiable; the "

@@ -20,10 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pomona.errors import SpecError
+from pomona.reconstruction.checks import as_rows
 from pomona.reconstruction.compositions import Add, Composition, Parameters, Position, compose, gradients
 from pomona.reconstruction.derivations import Derivations
 from pomona.reconstruction.design import FloatArray
-from pomona.reconstruction.fit import ReconstructionWarning, _as_rows
+from pomona.reconstruction.fit import ReconstructionWarning
 
 EPSILON = 1e-12  # of torch.nn.functional.normalize
 
@@ -63,7 +64,7 @@ def andreas2019(
         stacklevel=2,
     )
     given = Derivations.of(derivations)
-    targets, shape = _as_rows(representations, len(given))
+    targets, shape = as_rows(representations, len(given))
     targets = np.asarray(targets, np.float64)
     rng = np.random.default_rng(seed)
     composition: Composition = Add() if compose_with == "add" else Position()

@@ -20,11 +20,12 @@ import numpy as np
 
 from pomona.errors import MeasureError, SpecError
 from pomona.reconstruction.additive import fit_linear
+from pomona.reconstruction.checks import is_constant
 from pomona.reconstruction.compositions import Add
 from pomona.reconstruction.derivations import Derivations
 from pomona.reconstruction.design import FloatArray
 from pomona.reconstruction.distances import Distance
-from pomona.reconstruction.fit import TreFit, fit, is_constant
+from pomona.reconstruction.fit import TreFit, fit
 
 SHUFFLE_ITERATIONS = 10  # of the descent for cosine and l2, in the null and in what is compared with it
 CONSTANT = "all representations are equal, so there is nothing for composition to explain (0/0)"
@@ -258,7 +259,7 @@ def _flat(fitted: TreFit) -> FloatArray:
 def _refit(fitted: TreFit, targets: FloatArray, derivations: Derivations) -> TreFit:
     return fit(
         targets, derivations, fitted.compose, fitted.distance, fitted.shape,
-        seed=fitted.seed, restarts=fitted.restarts, bounded=False, quiet=True,
+        seed=fitted.seed, restarts=fitted.restarts, bounded=False,
     )  # fmt: skip
 
 

@@ -1,0 +1,320 @@
+"""Posing Fair Generalization Tasks for Natural Language Inference (Geiger, Cases, Karttunen and Potts, EMNLP 2019).
+
+What the paper printed, how each row is trained here, and what it hoped for: composition functions that solve the task.
+Accuracies are percentages. Every run has its own split of the redundancy in question (`split_seed` is its seed), so
+intervals count splits as well as first weights. Settings were chosen on dev; docs/fair_nli_2019.md says what was tried.
+The shortcut ladder stands beside every score, and each run keeps the evidence that no held-out encoding was trained on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from math import sqrt
+from statistics import fmean, stdev
+from typing import Any
+
+from pomona.corpus import Corpus
+from pomona.logic.fragment import TARGETS
+from pomona.reproducing import PAPERS, Budget, Cell, Paper, Plan, slug
+from pomona.runs import Recipe, Run
+from pomona.sampling import generate
+from pomona.shortcuts import ladder
+
+# row: train, dev, test of Table 3, each with its 95 % interval
+PRINTED: dict[str, tuple[tuple[float, float], ...]] = {
+    "CBoW": ((88.04, 0.68), (54.18, 0.17), (53.99, 0.27)),
+    "TreeNN": ((67.01, 12.71), (54.01, 8.40), (53.73, 8.36)),
+    "LSTM encoder": ((98.43, 0.41), (53.14, 2.45), (52.51, 2.78)),
+    "Attention LSTM": ((73.66, 9.97), (47.52, 0.43), (47.28, 0.95)),
+    "CompTreeNN": ((99.65, 0.42), (80.17, 7.53), (80.21, 7.71)),
+    "CompTreeNTN": ((99.92, 0.08), (90.45, 2.48), (90.32, 2.71)),
+}
+GRID = {"dropout": (0.0, 0.1, 0.2, 0.3), "rate": (1e-2, 3e-3, 1e-3, 3e-4), "l2": (0.0, 1e-4, 1e-3, 1e-2),
+        "activation": ("relu", "tanh")}  # fmt: skip
+RATIOS = {"rho-1-8": "1/8", "rho-1-4": "1/4", "rho-1-2": "1/2", "rho-3-4": "3/4"}  # of Figure 5, beyond the hardest
+CHUNK = 50_000  # pairs between two looks at dev
+
+_SHARED: dict[str, Any] = {
+    "data": "fair_nli/hardest",
+    "fresh": True,
+    "dev_rows": 10_000,
+    "batch": 256,
+    "batching": "random",
+    "schedule": "cosine",
+    "warmup": 200,
+    "stop": 1_000,
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model as the cpu budget trains it: how many chunks of pairs, for the table and (`fewer`) for Figure 5."""
+
+    model: str
+    rate: float
+    chunks: int
+    seeds: int
+    fewer: int = 1
+    settings: tuple[tuple[str, Any], ...] = ()
+    l2: float = 0.0
+    chunk: int = CHUNK
+
+    def recipe(self, **more: Any) -> Recipe:
+        own = {"model": self.model, "settings": dict(self.settings), "rate": self.rate, "l2": self.l2}
+        return Recipe(**{**_SHARED, **own, "rows": self.chunk, "epochs": self.chunks, **more})
+
+
+ROWS: dict[str, Row] = {
+    "CBoW": Row("cbow", 3e-3, 4, 3, 2),
+    "TreeNN": Row("treenn", 3e-3, 4, 3, 2),
+    "LSTM encoder": Row("lstm_pair", 3e-3, 3, 3, 2),
+    "Attention LSTM": Row("attention_lstm", 3e-3, 2, 3),
+    "CompTreeNN": Row("comptreenn", 3e-3, 6, 5, 3),
+    "CompTreeNTN": Row("comptreentn", 3e-3, 4, 5, 2, settings=(("width", 32),)),
+}
+BOTTLENECK = Row("relation_bottleneck", 4e-3, 2, 5, chunk=100_000)
+CHANNEL = Row("noisy_channel", 4e-3, 7, 5, chunk=100_000, settings=(("noise", 1.0),))
+LEARNED = Row("learned_tree", 4e-3, 8, 2)
+_ABOVE = ["object", "negated"]
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "hard": {"channel": "hard"},
+    "soft": {"channel": "soft"},
+    "gold": {"channel": "gold"},
+    "hard at object and negated only": {"channel": "hard", "where": _ABOVE},
+    "hard at object only": {"channel": "hard", "where": ["object"]},
+    "hard at negated only": {"channel": "hard", "where": ["negated"]},
+    "logits without a softmax": {"channel": "logit"},
+    "soft, h added": {"channel": "soft", "skip": True},
+    "soft, only the label asked": {"channel": "soft", "intermediate": False},
+    "tied by arity": {"tying": "arity"},
+    "nowhere": {"where": []},
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Runs that differ in nothing but their seed, and the number that their test accuracy stands for."""
+
+    where: str
+    row: str
+    column: str
+    recipe: Recipe
+    seeds: int
+
+    def name(self, seed: int) -> str:
+        return slug(f"{self.row} {self.column}".replace("/", "-").replace(",", ""), seed)
+
+
+def trials(budget: Budget) -> list[Trial]:
+    """All that is trained. `smoke` shows that all works; `paper` has 10 epochs of 500,000 fixed pairs and 5 seeds."""
+    made: list[Trial] = []
+    for row, chosen in ROWS.items():
+        made.append(Trial("Table 3", row, "test", chosen.recipe(), chosen.seeds))
+        for data, ratio in RATIOS.items():
+            recipe = chosen.recipe(data=f"fair_nli/{data}", epochs=chosen.fewer)
+            made.append(Trial("Figure 5", row, f"test at rho {ratio}", recipe, 1))
+        for data, name in (("hardest", "0"), ("rho-3-4", "3/4")):
+            settings = {**dict(chosen.settings), "intermediate": False}
+            recipe = chosen.recipe(data=f"fair_nli/{data}", epochs=chosen.fewer, settings=settings)
+            made.append(Trial("intermediate", row, f"test at rho {name}, label alone", recipe, 1))
+    made += _solvers()
+    return [_at(trial, budget) for trial in made]
+
+
+def _solvers() -> list[Trial]:
+    """What goes beyond the paper, on 100,000 test pairs, and what happens when a part is left out."""
+    large = {"test": 100_000}
+    made = []
+    readings: dict[str, dict[str, Any]] = {
+        "test": {},
+        "test, whole classes": {"whole_classes": True},
+        "test, strict": {"lexical": "strict"},
+    }
+    for column, data in readings.items():
+        recipe = BOTTLENECK.recipe(data_settings={**large, **data})
+        made.append(Trial("bottleneck", "Relation bottleneck", column, recipe, 5))
+    for column, settings in ABLATIONS.items():
+        recipe = BOTTLENECK.recipe(settings=settings, epochs=1)
+        made.append(Trial("bottleneck ablations", "Relation bottleneck", f"test, {column}", recipe, 1))
+    made.append(Trial("noisy channel", "Noisy channel", "test", CHANNEL.recipe(data_settings=large), 5))
+    without: dict[str, dict[str, Any]] = {"without noise": {"noise": 0.0}, "without LayerNorm": {"norm": False}}
+    for column, change in without.items():
+        recipe = CHANNEL.recipe(settings={**dict(CHANNEL.settings), **change}, epochs=3)
+        made.append(Trial("noisy channel ablations", "Noisy channel", f"test, {column}", recipe, 1))
+    made.append(Trial("learned tree", "Learned tree", "test", LEARNED.recipe(), LEARNED.seeds))
+    return made
+
+
+def _at(trial: Trial, budget: Budget) -> Trial:
+    recipe = trial.recipe
+    if budget == "cpu":
+        return trial
+    if budget == "paper":
+        settings = {name: value for name, value in recipe.settings.items() if name != "width"}
+        recipe = dataclasses.replace(recipe, rows=None, fresh=False, epochs=10, settings=settings)
+        return dataclasses.replace(trial, recipe=recipe, seeds=5)
+    strict = recipe.data_settings.get("lexical") == "strict"
+    few = {**recipe.data_settings, "train": 1_500, "dev": 200, "test": 300, "vocabulary": 5 if strict else 100}
+    settings = {**recipe.settings, "width": 16, "hidden": 16}
+    small = dataclasses.replace(
+        recipe, data_settings=few, settings=settings, rows=1_500, dev_rows=200, epochs=1, warmup=2
+    )
+    return dataclasses.replace(trial, recipe=small, seeds=1)
+
+
+def grid(budget: Budget, row: str) -> dict[str, Recipe]:
+    """The paper's grid: three epochs for each setting; the cpu budget takes 20,000 pairs for each of a few."""
+    ways = GRID if budget == "paper" else {**GRID, "dropout": (0.0,), "rate": (3e-3, 1e-3), "l2": (0.0, 1e-4)}
+    made = {}
+    for dropout, rate, l2, activation in product(*ways.values()):
+        chosen = ROWS[row].recipe(rate=rate, l2=l2, epochs=3 if budget == "paper" else 1)
+        settings = {**chosen.settings, "dropout": dropout, "activation": activation}
+        trial = Trial("grid", row, "", dataclasses.replace(chosen, settings=settings, rows=20_000), 1)
+        made[f"dev at dropout {dropout}, rate {rate}, l2 {l2}, {activation}"] = _at(trial, budget).recipe
+        if budget == "paper":
+            made[next(reversed(made))] = dataclasses.replace(_at(trial, budget).recipe, epochs=3)
+    return made
+
+
+@PAPERS.add("fair_nli_2019")
+@dataclass(frozen=True)
+class FairNLI2019(Paper):
+    """Posing Fair Generalization Tasks for Natural Language Inference (Geiger et al. 2019)."""
+
+    title = "Posing Fair Generalization Tasks for Natural Language Inference"
+    places = (
+        "Table 3", "Figure 5", "intermediate", "bottleneck", "bottleneck ablations", "noisy channel",
+        "noisy channel ablations", "learned tree", "grid",
+    )  # fmt: skip
+
+    def measure(self, plan: Plan) -> dict[str, Any]:
+        cells: list[Cell] = []
+        about: list[dict[str, Any]] = []
+        for trial in trials(plan.budget):
+            runs = _runs(plan, trial)
+            cells += _cells(plan, trial, runs)
+            about += [_about(trial, run) for run in runs]
+        cells += _grid_cells(plan)
+        test = generate("fair_nli/hardest", "test", 0)
+        rungs = {
+            rung.name: round(100 * rung.accuracy, 2)
+            for rung in ladder(test, generate("fair_nli/hardest", "train", 0, CHUNK)).rungs
+        }
+        return {"cells": cells, "ladder": rungs, "runs": about}
+
+
+def _runs(plan: Plan, trial: Trial) -> list[Run]:
+    """The finished runs of a trial."""
+    found = []
+    for seed in range(trial.seeds):
+        split = {**trial.recipe.data_settings, "split_seed": seed}
+        recipe = dataclasses.replace(trial.recipe, seed=seed, data_seed=seed, data_settings=split)
+        tests = {"train": partial(_train, recipe), "test": partial(_test, recipe)}
+        run = plan.run(recipe, trial.name(seed), tests, train=plan.wants(trial.where, trial.row))
+        if run is not None:
+            if "nodes" not in run.scores:
+                run.add_scores("nodes", _nodes(run))
+            found.append(run)
+    return found
+
+
+def _train(recipe: Recipe) -> Corpus:
+    """The first pairs that were trained on."""
+    rows = min(recipe.rows or 10_000, 10_000)
+    return generate(recipe.data, "train", recipe.data_seed, rows, **recipe.data_settings)
+
+
+def _test(recipe: Recipe) -> Corpus:
+    """The test pairs, after looking that none of their encodings was trained on."""
+    from pomona.pairing import evidence_of_split
+
+    test = generate(recipe.data, "test", recipe.data_seed, **recipe.data_settings)
+    evidence_of_split(generate(recipe.data, "train", recipe.data_seed, recipe.rows, **recipe.data_settings), test)
+    return test
+
+
+def _nodes(run: Run) -> dict[str, float]:
+    """Accuracy on test at each of the twelve nodes."""
+    from pomona.pairing import node_accuracy
+    from pomona.training import load, model_of
+
+    module, vocabulary, outcomes = load(run)
+    return node_accuracy(module, model_of(run.recipe).read(_test(run.recipe), vocabulary, outcomes))  # type: ignore[arg-type]
+
+
+# -- cells ------------------------------------------------------------------------------------------------------------
+
+
+def _cells(plan: Plan, trial: Trial, runs: list[Run]) -> list[Cell]:
+    make = partial(_cell, plan, trial.where, trial.row)
+    tests = [run.scores["test"]["accuracy"] for run in runs]
+    if trial.where != "Table 3":
+        cells = [make(trial.column, None, tests)]
+        return cells + (_node_cells(make, runs) if trial.column == "test" else [])
+    train, dev, test = PRINTED[trial.row]
+    cells = [
+        make("train", train, [run.scores["train"]["accuracy"] for run in runs]),
+        make("dev", dev, [run.summary["dev"] for run in runs]),
+        make("test", test, tests),
+        *_node_cells(make, runs),
+    ]
+    steps = trial.recipe.epochs if runs else 0
+    for epoch in range(steps):
+        pairs = (epoch + 1) * (trial.recipe.rows or 500_000)
+        values = [run.curve[epoch]["dev"] for run in runs]
+        cells.append(_cell(plan, "Figure 5", trial.row, f"dev after {pairs:,} pairs", None, values))
+    return cells
+
+
+def _node_cells(make: Any, runs: list[Run]) -> list[Cell]:
+    return [make(f"test at {node}", None, [run.scores["nodes"][node] for run in runs]) for node in TARGETS]
+
+
+def _cell(
+    plan: Plan, where: str, row: str, column: str, printed: tuple[float, float] | None, values: Iterable[float]
+) -> Cell:
+    """A mean in percent with the half width of its 95 % interval (Student's), beside the paper's."""
+    shown = [100 * value for value in values]
+    cell = plan.cell(where, row, column, printed[0] if printed else None, shown)
+    if shown:
+        cell["measured"] = round(fmean(shown), 3)
+    cell["printed_interval"] = printed[1] if printed else None
+    cell["interval"] = round(_student(len(shown)) * stdev(shown) / sqrt(len(shown)), 3) if len(shown) > 1 else None
+    return cell
+
+
+def _student(runs: int) -> float:
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, runs - 1))
+
+
+def _grid_cells(plan: Plan) -> list[Cell]:
+    """Dev accuracy at every setting of the grid that was tried."""
+    cells = []
+    for row in ROWS:
+        for number, (column, recipe) in enumerate(grid(plan.budget, row).items()):
+            run = plan.run(
+                recipe, slug(f"grid {row}", number), {}, train="grid" in plan.where and plan.wants("grid", row)
+            )
+            if run is not None:
+                cells.append(_cell(plan, "grid", row, column, None, [run.summary["dev"]]))
+    return cells
+
+
+def _about(trial: Trial, run: Run) -> dict[str, Any]:
+    """One run for the record."""
+    scores = {name: found.get("accuracy") for name, found in run.scores.items() if name != "nodes"}
+    return {
+        "row": trial.row,
+        "column": trial.column,
+        "recipe": run.recipe.plain,
+        **run.summary,
+        "scores": scores,
+        "encodings": run.certificate.get("encodings"),
+        "fair": run.certificate.get("certificate", {}).get("fair"),
+    }

@@ -1,0 +1,79 @@
+"""Runs to report on, made without training: answers are the gold ones with some spoilt, trees are random ones."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pomona import formats
+from pomona.binary import random_trees
+from pomona.corpus import Corpus
+from pomona.runs import Predictions, Recipe, Run
+from pomona.sampling import generate
+from pomona.scoring import scores_of
+from pomona.trees import Forest
+
+SMALL = {"train": 400, "dev": 40, "test": 240}
+HOSTILE = "<img src=x onerror=\"window.hacked='yes'\">"
+CLOSING = "</script><script>window.hacked='yes'</script>"
+
+
+def said(corpus: Corpus, share: float, seed: int, trees: Forest | None = None, outcomes: Any = None) -> Predictions:
+    """Answers of which this share is right."""
+    draw = np.random.default_rng(seed)
+    truth = corpus.targets[:, 0].astype(np.int64)
+    given = np.where(draw.random(len(corpus)) < share, truth, (truth + 1) % len(corpus.outcomes))
+    logits = np.eye(len(corpus.outcomes), dtype=np.float32)[given]
+    return Predictions(corpus.fingerprint, tuple(outcomes or corpus.outcomes), logits, trees)
+
+
+def add_run(folder: Path, recipe: Recipe, corpus: Corpus, predictions: Predictions, name: str = "test") -> Run:
+    """A run's folder with a curve, and with its answers on a corpus."""
+    run = Run.open(folder, recipe)
+    run.write_curve(
+        [{"epoch": at, "loss": 2 / (at + 1), "train": 0.5, "dev": 0.6 + 0.05 * at, "rate": 0.01} for at in range(4)]
+    )
+    run.write("summary.json", {"best_epoch": 3, "dev": 0.75, "core_seconds": 1.0})
+    run.add_predictions(name, predictions)
+    run.add_scores(name, scores_of(corpus, predictions))
+    return run
+
+
+def small_test() -> Corpus:
+    return generate("listops/d20s", "test", 0, **SMALL)
+
+
+def two_runs(folder: Path) -> tuple[Corpus, list[Path]]:
+    """A good run and a latent-tree run on a small ListOps, as training would leave them."""
+    corpus = small_test()
+    recipe = Recipe("treelstm", {"width": 8}, data_settings=SMALL, dev_rows=40)
+    trees = random_trees(corpus.lengths, seed=5)
+    add_run(folder / "good", recipe, corpus, said(corpus, 0.9, 1))
+    latent = dataclasses.replace(recipe, model="st_gumbel")
+    add_run(folder / "latent", latent, corpus, said(corpus, 0.5, 2, trees))
+    return corpus, [folder / "good", folder / "latent"]
+
+
+def hostile_run(folder: Path) -> Path:
+    """A run whose name, model, data, tokens, values and answers all try to become markup."""
+    source = small_test()[:60]
+    strange = {"9": HOSTILE, "8": CLOSING, "MAX": "' onload='", "7": '"><svg onload=alert(1)>'}
+    opened = {f"[{name}": f"[{other}" for name, other in strange.items()}
+    corpus = dataclasses.replace(
+        source,
+        vocabulary=tuple(opened.get(word, strange.get(word, word)) for word in source.vocabulary),
+        forest=dataclasses.replace(source.forest, names=tuple(strange.get(name, name) for name in source.forest.names)),
+        outcomes=tuple(strange.get(str(one), str(one)) for one in source.outcomes),
+        origin={},
+    )
+    data = folder / "hostile.parquet"
+    formats.write(corpus, data)
+    recipe = Recipe(CLOSING, {HOSTILE: CLOSING}, data=str(data))
+    read = formats.read(data)
+    run = add_run(
+        folder / HOSTILE.replace("/", ""), recipe, read, said(read, 0.4, 3, random_trees(read.lengths, 1)), HOSTILE
+    )
+    return run.folder

@@ -1,0 +1,147 @@
+"""Every command alike: help that reads well, examples that parse, JSON that is JSON, and a shell that completes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+from rich.text import Text
+
+import pomona as pm
+from pomona import cli, commands
+
+VERBS = sorted(path.stem for path in Path(commands.__path__[0]).glob("*.py") if path.stem != "__init__")
+COMMANDS: dict[str, Any] = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
+
+SMALL = ["--set", "train=60", "--set", "dev=10", "--set", "test=20"]
+# A quick call of every command; the demo and the papers take minutes and have tests of their own.
+CALLS: dict[str, list[str]] = {
+    "ls": ["ls", "listops"],
+    "show": ["show", "test.tsv", "-n", "1"],
+    "generate": ["generate", "listops/d20s", "--out", "made", *SMALL],
+    "verify": ["verify", "test.tsv"],
+    "stats": ["stats", "test.tsv"],
+    "certify": ["certify", "train.tsv", "--test", "test.tsv"],
+    "ladder": ["ladder", "test.tsv", "--levels", "1"],
+    "export": ["export", "test.tsv", "--out", "inputs.jsonl"],
+    "evaluate": ["evaluate", "answers.jsonl", "--data", "test.tsv", "--no-ladder"],
+    "compare": ["compare", "answers.jsonl", "answers.jsonl", "--data", "test.tsv"],
+    "train": ["train", "lstm", "--out", "run", "--set", "width=4", "--with", "epochs=1", "--data-set", "train=20",
+              "--data-set", "dev=10", "--data-set", "test=10", "--quiet"],
+    "parse": ["parse", "run", "[MAX 2 9 ]"],
+    "tre": ["tre", "vectors.npy", "derivations.jsonl"],
+    "measure": ["measure", "topsim", "meanings.jsonl", "messages.txt"],
+    "report": ["report", "run", "--out", "page"],
+}  # fmt: skip
+LONG = {"demo", "reproduce"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small file of everything that a command may ask for."""
+    here = tmp_path_factory.mktemp("commands")
+    for split in ("train", "test"):
+        pm.write(pm.generate("listops/d20s", split=split, seed=3, train=60, dev=10, test=20), here / f"{split}.tsv")
+    test = pm.read(here / "test.tsv")
+    rows = [{"id": one.id, "prediction": one.target[0]} for one in test]
+    (here / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    np.save(here / "vectors.npy", np.random.default_rng(0).normal(size=(6, 4)))
+    pairs = [[colour, shape] for colour in ("red", "blue", "green") for shape in ("square", "circle")]
+    (here / "derivations.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    (here / "meanings.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    (here / "messages.txt").write_text("".join(f"{one[0]} {two[0]}\n" for one, two in pairs))
+    return here
+
+
+@pytest.fixture
+def call(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
+    monkeypatch.chdir(folder)
+
+    def command(*arguments: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["pomona", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return int(ended.value.code or 0), capsys.readouterr().out
+
+    return command
+
+
+def spoken(verb: str) -> str:
+    return verb.removesuffix("_").replace("_", "-")
+
+
+def test_every_command_is_called_here() -> None:
+    assert set(VERBS) <= set(CALLS) | LONG, "add a quick call of the new command to CALLS"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_reads_well(verb: str, call: Callable[..., tuple[int, str]]) -> None:
+    status, out = call(spoken(verb), "--help")
+    assert status == 0
+    text = " ".join(out.split())
+    assert f"Example: pomona {spoken(verb)}" in text
+    assert "--json" in text
+    about = COMMANDS[spoken(verb)]
+    for parameter in about.params:
+        assert getattr(parameter, "help", None), f"{verb}: {parameter.name} is not explained"
+        assert parameter.help.rstrip().endswith((".", "?")) or parameter.name in ("help",), (verb, parameter.help)
+    first = Text.from_markup(about.help).plain.strip().split("\n")[0]
+    assert first[0].isupper()
+    assert first.rstrip()[-1] in ".?"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_examples_are_commands_that_exist(verb: str) -> None:
+    """Every option of an example is an option of its command; nothing is run."""
+    import shlex
+
+    examples = re.findall(r"\[bold\]pomona (.*?)\[/bold\]", COMMANDS[spoken(verb)].help.replace("\\[", "["), re.S)
+    assert examples
+    for example in examples:
+        name, *arguments = shlex.split(example)
+        COMMANDS[name].make_context(name, arguments)
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in LONG])
+def test_json_is_one_document_and_nothing_else(verb: str, call: Callable[..., tuple[int, str]], folder: Path) -> None:
+    if verb in ("parse", "report") and not (folder / "run" / "summary.json").exists():
+        assert call(*CALLS["train"], "--json")[0] == 0
+    status, out = call(*CALLS[verb], "--json")
+    assert status in (0, 1)
+    json.loads(out)
+    assert out.isascii()
+
+
+def completed(words: str) -> str:
+    code = "import sys; sys.argv = ['pomona']; from pomona.cli import main; main()"
+    environment = os.environ | {
+        "PYTHONPATH": str(Path(pm.__file__).parents[1]), "_POMONA_COMPLETE": "complete_bash", "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+    }  # fmt: skip
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    return ran.stdout
+
+
+def test_the_shell_completes_commands_options_and_names() -> None:
+    assert completed("pomona ev").split() == ["evaluate"]
+    assert "--predictions" in completed("pomona evaluate --pre").split()
+    assert completed("pomona show listops/leng").split()[0] == "listops/length-200-300"
+    assert completed("pomona train tree").split() == ["treelstm"]
+
+
+def test_completion_can_be_installed(call: Callable[..., tuple[int, str]]) -> None:
+    out = " ".join(call("--help")[1].split())
+    assert "--install-completion" in out
+    assert "--show-completion" in out

@@ -1,0 +1,92 @@
+"""The fair NLI paper: recipes of every budget, cells with intervals, splits whose evidence is kept and checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from pomona.errors import RunError
+from pomona.fairness import check
+from pomona.fairness.certificates import Certificate
+from pomona.logic.fragment import TARGETS
+from pomona.modelling import MODELS
+from pomona.pairing import evidence_of_split
+from pomona.papers import fair_nli_2019 as paper
+from pomona.reproducing import reproduce
+from pomona.runs import Recipe, Run
+from pomona.sampling import generate
+from pomona.training import corpora
+
+SMALL = {"train": 1_500, "dev": 200, "test": 300}
+
+
+@pytest.mark.parametrize("budget", ["smoke", "cpu", "paper"])
+def test_every_trial_has_a_recipe_and_a_folder_of_its_own(budget):
+    trials = paper.trials(budget)
+    names = [trial.name(seed) for trial in trials for seed in range(trial.seeds)]
+    assert len(set(names)) == len(names)
+    assert {trial.where for trial in trials} | {"grid"} == set(paper.FairNLI2019.places)
+    assert {trial.row for trial in trials if trial.where == "Table 3"} == set(paper.PRINTED)
+    for trial in trials:
+        assert Recipe.from_settings(json.loads(json.dumps(trial.recipe.plain))) == trial.recipe
+        assert MODELS.build(trial.recipe.model, trial.recipe.settings).example == "fair_nli/hardest"
+        assert "test_selection" not in trial.recipe.fidelity
+    if budget == "paper":
+        assert all("width" not in trial.recipe.settings for trial in trials)  # the models' own, 100 in the paper
+        assert len(paper.grid("paper", "CBoW")) == 4 * 4 * 4 * 2
+        assert {recipe.epochs for recipe in paper.grid("paper", "CBoW").values()} == {3}
+
+
+def test_a_row_is_trained_measured_and_written_down(tmp_path):
+    out = tmp_path / "results.json"
+    ask = {"budget": "smoke", "rows": ["CompTreeNN"], "where": ["Table 3"], "folder": tmp_path / "runs", "out": out}
+    found = reproduce("fair_nli_2019", **ask)
+    cells = {(cell["where"], cell["row"], cell["column"]): cell for cell in found["cells"]}
+    test = cells["Table 3", "CompTreeNN", "test"]
+    assert (test["printed"], test["printed_interval"], test["runs"]) == (80.21, 7.71, 1)
+    run = Run.read(tmp_path / "runs" / "fair_nli_2019" / "smoke" / "comptreenn-test-0")
+    assert test["measured"] == pytest.approx(100 * run.scores["test"]["accuracy"], abs=1e-3)
+    assert cells["Table 3", "CompTreeNN", "dev"]["measured"] == pytest.approx(100 * run.summary["dev"], abs=1e-3)
+    for node in TARGETS:
+        assert 0 <= cells["Table 3", "CompTreeNN", f"test at {node}"]["measured"] <= 100
+    assert cells["Table 3", "CompTreeNN", "test at ROOT"]["measured"] == test["measured"]
+    assert cells["Figure 5", "CompTreeNN", "dev after 1,500 pairs"]["measured"] is not None
+    assert cells["Table 3", "CBoW", "test"]["measured"] is None
+    assert found["ladder"]["phrase relations and parity"] == pytest.approx(88.0, abs=0.1)
+    assert found["runs"][0]["encodings"]["shared"] == 0
+    assert found["runs"][0]["fair"] is True
+
+
+def test_the_interval_is_student_s():
+    plan = type("Plan", (), {"cell": lambda self, *a, **k: {}})()
+    cell = paper._cell(plan, "Table 3", "CBoW", "test", (53.99, 0.27), [0.5, 0.6, 0.7])
+    assert cell["measured"] == pytest.approx(60)
+    assert cell["interval"] == pytest.approx(4.303 * 10 / 3**0.5, abs=0.01)  # t of 2 degrees of freedom
+
+
+def test_a_run_keeps_a_certificate_that_can_be_checked(tmp_path):
+    from pomona.training import train
+
+    recipe = Recipe("cbow", {"width": 4, "hidden": 4}, data="fair_nli/hardest", data_settings=SMALL, epochs=1)
+    run = train(recipe, tmp_path / "run")
+    kept = run.certificate
+    trained, dev = corpora(recipe)
+    assert kept["encodings"]["shared"] == 0
+    path = tmp_path / "certificate.json"
+    path.write_text(json.dumps(kept["certificate"]))
+    certificate = Certificate.load(path)
+    assert certificate.fair
+    check(certificate, trained, dev)
+
+
+def test_pairs_of_the_training_space_are_no_test_set():
+    train = generate("fair_nli/hardest", "train", 0, **SMALL)
+    with pytest.raises(RunError, match=r"encodings of the held-out pairs are in the training set"):
+        evidence_of_split(train, train[:5])
+    easiest = generate("fair_nli/easiest", "train", 0, **SMALL)
+    assert evidence_of_split(easiest, easiest[:5])["encodings"]["shared"] > 0  # there, nothing is held out
+    other = generate("fair_nli/hardest", "test", 0, **SMALL, split_seed=1)
+    foreign = dataclasses.replace(train, origin={})
+    assert evidence_of_split(foreign, other)["encodings"]["shared"] >= 0  # a file says nothing of its split

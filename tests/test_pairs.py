@@ -1,0 +1,211 @@
+"""Models of sentence pairs: the fast way is the slow way, questions are asked of the right parts, errors say so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracles_pairs as twins
+from pomona.errors import RunError, SpecError
+from pomona.logic.aligned import OUTCOMES, aligned, generated_vocabulary
+from pomona.logic.fragment import TARGETS
+from pomona.logic.relations import Relation
+from pomona.modelling import MODELS, Shape, seeded
+from pomona.pairing import ASKED, CLASSES, PairModel, Pairs, node_accuracy
+from pomona.sampling import generate
+
+NAMES = [entry.name for entry in MODELS.entries() if isinstance(MODELS.build(entry.name), PairModel)]
+SMALL = {"width": 7, "hidden": 6}
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return generate("fair_nli/hardest", "train", 3, train=1_500, dev=10, test=10, vocabulary=4)[600:]
+
+
+@pytest.fixture(scope="module")
+def feed(corpus):
+    return Pairs.of(corpus, corpus.vocabulary, MODELS.build("cbow").words(corpus)[1])
+
+
+def made(name, feed, **more):
+    with seeded(2):
+        return MODELS.build(name, {**SMALL, **more}).build(Shape(len(feed.vocabulary), 3)).double()
+
+
+def by_question(answers, batch):
+    """[12, batch] logits, in the order of TARGETS."""
+    found = {}
+    for kind, logits in answers.items():
+        logits = logits[batch.words[kind].where] if logits.ndim == 2 else logits
+        found |= dict(zip(ASKED[kind], logits, strict=True))
+    return [found[node] for node in TARGETS]
+
+
+VARIANTS = [(name, {"activation": activation}) for name in twins.TWINS for activation in ("relu", "tanh")]
+VARIANTS += [(name, {"tying": tying}) for name in ("comptreenn", "comptreentn") for tying in ("type", "node")]
+VARIANTS += [("noisy_channel", {"norm": False, "tying": "arity"}), ("relation_bottleneck", {"tying": "node"})]
+
+
+@pytest.mark.parametrize(("name", "more"), VARIANTS)
+def test_twelve_answers_and_gradients_are_those_of_the_twin(name, more, feed):
+    if name == "relation_bottleneck":
+        more = {**more, "channel": "soft"}  # the only channel whose gradient is the derivative of what it computes
+    if name in ("noisy_channel", "learned_tree"):
+        more = {**more, "noise": 0.0}
+    module = made(name, feed, **more).train()
+    rows = np.array([5, 17, 17, 200, 640, 3])  # a pair twice: its words are shared
+    batch = feed.batch(rows)
+    output = module(batch, torch.Generator().manual_seed(0))
+    output.loss.backward()
+    fast = {label: weight.grad.clone() for label, weight in module.named_parameters()}
+    module.zero_grad()
+    slow = [twins.TWINS[name](module, feed.tokens[row].tolist()) for row in rows]
+    total = twins.loss(slow, feed.classes[rows].tolist())
+    total.backward()
+    assert torch.allclose(output.loss, total, rtol=0, atol=1e-12)
+    for label, weight in module.named_parameters():
+        assert torch.allclose(fast[label], weight.grad, rtol=0, atol=1e-11), label
+    answers = by_question(module.eval().answers(batch, None), batch)
+    for question, logits in enumerate(answers):
+        assert torch.allclose(logits, torch.stack([one[question] for one in slow]), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_intermediate_questions_only_the_label_is_learned(name, feed):
+    module = made(name, feed, intermediate=False).train()
+    batch = feed.batch(np.arange(20))
+    output = module(batch, torch.Generator().manual_seed(0))
+    expected = torch.nn.functional.cross_entropy(output.logits, batch.targets) / 12
+    assert torch.allclose(output.loss, expected)
+    assert set(module.kinds()) == {"label"}
+    assert set(module.eval().kinds()) == set(ASKED)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_dropout_is_drawn_in_training_only(name, feed):
+    module, plain = made(name, feed, dropout=0.3), made(name, feed)
+    batch = feed.batch(np.arange(20))
+    random = torch.Generator().manual_seed(0)
+    assert torch.equal(module.eval()(batch, random).logits, plain.eval()(batch).logits)
+    assert not torch.allclose(module.train()(batch, random).logits, module(batch, random).logits)
+
+
+def test_heads_know_the_classes_of_every_question(feed):
+    for kind, nodes in ASKED.items():
+        for node in nodes:
+            assert set(np.unique(feed.classes[:, TARGETS.index(node)])) == set(range(CLASSES[kind]))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 899), min_size=1, max_size=40))
+def test_word_pairs_are_each_there_once_and_found_where_they_stand(feed, rows):
+    batch = feed.batch(np.array(rows))
+    for kind, columns in (("modifier", [1, 4, 7]), ("head", [2, 5, 8]), ("quantifier", [0, 6]), ("negation", [3])):
+        pairs = batch.words[kind]
+        assert torch.equal(pairs.premise[pairs.where], batch.tokens[:, 0, columns].T)
+        assert torch.equal(pairs.hypothesis[pairs.where], batch.tokens[:, 1, columns].T)
+        assert torch.equal(pairs.count, torch.bincount(pairs.where.flatten(), minlength=len(pairs.count)))
+        slots = [pairs.where[slot] for slot in range(len(columns))]
+        for slot, (first, last) in enumerate(zip(pairs.begin, pairs.begin[1:], strict=False)):
+            assert ((slots[slot] >= first) & (slots[slot] < last)).all()
+            assert (
+                len(set(zip(pairs.premise[first:last].tolist(), pairs.hypothesis[first:last].tolist(), strict=True)))
+                == last - first
+            )
+        if kind in ASKED:
+            own = feed.classes[rows][:, [TARGETS.index(node) for node in ASKED[kind]]].T
+            assert (batch.asked[kind][pairs.where].numpy() == own).all()
+
+
+def test_swapping_the_sentences_asks_for_converse_relations(corpus, feed):
+    """Premise and hypothesis change places: every relation becomes its converse, contradictions stay."""
+    tokens = corpus.tokens.reshape(-1, 2, 9)[:, ::-1].reshape(-1, 18)
+    turned = Pairs.of(aligned(tokens, corpus.vocabulary), corpus.vocabulary, ("entailment", "neutral", "contradiction"))
+    four = [Relation.EQ, Relation.FWD, Relation.REV, Relation.IND]
+    converse = {2: [0, 1], 4: [four.index(one.converse) for one in four], 7: [int(one.converse) for one in Relation]}
+    for kind, nodes in ASKED.items():
+        for node in nodes:
+            before, after = (some.classes[:, TARGETS.index(node)] for some in (feed, turned))
+            if kind == "label":
+                assert ((before == 2) == (after == 2)).all()  # ^ and | are their own converses
+                assert (before != after).any()
+            else:
+                assert (np.array(converse[CLASSES[kind]])[before] == after).all()
+
+
+def test_accuracy_at_the_nodes_is_that_of_the_answers(feed):
+    module = made("comptreenn", feed).eval()
+    found = node_accuracy(module, feed, size=100)
+    batch = feed.batch(np.arange(len(feed)))
+    for question, logits in enumerate(by_question(module.answers(batch, None), batch)):
+        right = (logits.argmax(-1).numpy() == feed.classes[:, question]).mean()
+        assert found[TARGETS[question]] == pytest.approx(right)
+
+
+def test_what_the_bottleneck_hands_up_depends_on_the_class_alone(feed):
+    """Whatever the words are: nodes of one predicted class hand up one vector, of as many as there are classes."""
+    module = made("relation_bottleneck", feed, channel="hard").eval()
+    batch = feed.batch(np.arange(300))
+    with torch.no_grad():
+        logits, up = module.walk(batch, None)
+    for kind in ("phrase", "object", "negated"):
+        best = logits[kind].argmax(-1)
+        assert torch.allclose(up[kind], module.table[kind][best])
+
+
+@pytest.mark.parametrize("channel", ["softdet", "gold"])
+def test_a_stopped_gradient_keeps_the_root_from_the_words(channel, feed):
+    """With the label alone asked, only the root's own cell and what hands up no label learn anything."""
+    module = made("relation_bottleneck", feed, channel=channel, intermediate=False).train()
+    batch = feed.batch(np.arange(30))
+    module(batch, torch.Generator().manual_seed(0)).loss.backward()
+    reached = {name.split(".")[1] for name, weight in module.named_parameters()
+               if name.startswith("cells") and weight.grad is not None and weight.grad.abs().max() > 0}  # fmt: skip
+    assert reached == {"label", "quantifier"}
+
+
+def test_noise_is_drawn_in_training_and_makes_no_vector_longer(feed):
+    module = made("noisy_channel", feed, noise=3.0)
+    batch = feed.batch(np.arange(30))
+    with torch.no_grad():
+        loud, quiet = (
+            module.train().walk(batch, random)[1]["object"] for random in (torch.Generator().manual_seed(1), None)
+        )
+    assert torch.allclose(quiet.pow(2).mean(-1), torch.ones(1, 30, dtype=torch.float64), atol=1e-3)
+    assert 2.5 < float((loud - quiet).std()) < 5  # its own noise, and what its children's does to it
+
+
+def test_words_that_were_never_seen_are_named(corpus):
+    with pytest.raises(RunError, match=r"row 0 has the word '\w+', which the model has never seen"):
+        Pairs.of(corpus, ("every", "some"), ("entailment",))
+    with pytest.raises(RunError, match="is empty"):
+        Pairs.of(corpus[:0], corpus.vocabulary, ("entailment",))
+
+
+def test_labels_in_another_order_keep_their_meaning(corpus, feed):
+    turned = Pairs.of(corpus, corpus.vocabulary, ("contradiction", "neutral", "entailment"))
+    assert (turned.targets == 2 - feed.targets).all()
+    assert OUTCOMES[7:10] == ("entailment", "neutral", "contradiction")
+    assert len(generated_vocabulary(4)) == len(feed.vocabulary)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "said"),
+    [
+        ("cbow", {"weights": (1.0,)}, "one number for each of modifier"),
+        ("cbow", {"dropout": 1.0}, "share from 0 to below 1"),
+        ("comptreenn", {"tying": "kind"}, "tying"),
+        ("comptreenn", {"activation": "gelu"}, "activation"),
+        ("relation_bottleneck", {"channel": "wide"}, "channel"),
+        ("relation_bottleneck", {"where": ("root",)}, "some of modifier"),
+        ("relation_bottleneck", {"layers": 3}, "layers"),
+        ("noisy_channel", {"noise": -1.0}, "noise = -1.0"),
+    ],
+)
+def test_wrong_settings_are_refused(name, wrong, said):
+    with pytest.raises(SpecError, match=said):
+        MODELS.build(name, wrong)

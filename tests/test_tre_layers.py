@@ -1,0 +1,148 @@
+"""Layers fitted together: each as it would be alone, whatever stands beside it, with one factorisation for all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oracles_tre import noisy_sums
+from pomona.errors import MeasureError
+from pomona.reconstruction import Derivations, ReconstructionWarning, cosine, descent, design, tre, tre_layers
+from pomona.reconstruction.cosine import CosineProblem, fit_cosine
+from pomona.reconstruction.design import Design
+from pomona.reconstruction.distances import Cosine
+
+
+def unlike(rows: np.ndarray, count: int, seed: int = 1) -> dict[str, np.ndarray]:
+    """Layers from easy to noisy, in two precisions."""
+    rng = np.random.default_rng(seed)
+    made = {}
+    for k in range(count):
+        layer = np.tanh(np.roll(rows, k, axis=1)) + 0.2 * k * rng.normal(size=rows.shape)
+        made[f"layer {k}"] = layer.astype(np.float32) if k % 2 else layer
+    return made
+
+
+@pytest.mark.parametrize("distance", ["sql2", "cosine", "l2"])
+def test_each_layer_is_fitted_as_if_alone(distance: str) -> None:
+    trees, rows = noisy_sums(150, 9, 24, seed=4, noise=0.3)
+    layers = unlike(rows, 5) | {"narrow": rows[:, :20], "again": rows}
+    fits = tre_layers(layers, trees, distance=distance)
+    assert list(fits) == list(layers)
+    for name, layer in layers.items():
+        alone = tre(layer, trees, distance=distance)
+        assert fits[name].score == pytest.approx(alone.score, abs=1e-9)
+        np.testing.assert_allclose(fits[name].per_item, alone.per_item, atol=1e-6)
+        assert fits[name].certificate.lower_bound == pytest.approx(alone.certificate.lower_bound, abs=1e-6)
+        assert distance == "l2" or fits[name].certificate.gradient_norm < 1e-8
+        assert fits[name].representations.dtype == layer.dtype
+
+
+@pytest.mark.parametrize("distance", ["sql2", "cosine"])
+def test_one_factorisation_serves_all_layers(distance: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    trees, rows = noisy_sums(300, 9, 16, seed=4, noise=0.3)
+    layers = {f"layer {k}": np.roll(rows, k, axis=1) for k in range(6)}
+    calls = []
+    original = Design.weighted_gram
+    monkeypatch.setattr(Design, "weighted_gram", lambda self, weight: calls.append(1) or original(self, weight))
+    tre(rows, trees, distance=distance)
+    once = len(calls)
+    tre_layers(layers, trees, distance=distance)
+    assert len(calls) == 2 * once
+
+
+def test_a_layer_that_needs_its_own_metric_does_not_hold_up_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    trees, rows = noisy_sums(200, 9, 20, seed=2)
+    counts = Derivations.of(trees).counts
+    layers = [layer.astype(np.float64) for layer in unlike(rows, 6).values()]
+    usual = fit_cosine(counts, layers)
+    assert len({fit.iterations for fit in usual}) > 1  # or nothing was left behind
+    monkeypatch.setattr(descent, "PATIENCE", 2)
+    for fit, other in zip(fit_cosine(counts, layers), usual, strict=True):
+        assert fit.per_item.sum() == pytest.approx(other.per_item.sum(), abs=1e-6)
+
+
+def test_data_too_large_to_copy_are_fitted_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [(f"a{i}", f"b{j}") for i in range(8) for j in range(8)]
+    trees = [*pairs, *pairs[:3]]  # hardly any row occurs twice
+    rng = np.random.default_rng(8)
+    parts = {name: rng.normal(size=20) for pair in pairs for name in pair}
+    rows = np.array([parts[a] + parts[b] for a, b in trees]) + 0.5 * rng.normal(size=(len(trees), 20))
+    counts = Derivations.of(trees).counts
+    layers = list(unlike(rows, 3).values())
+    copied = fit_cosine(counts, layers)
+    monkeypatch.setattr(cosine, "TOGETHER", 0)
+    for fit, other in zip(fit_cosine(counts, layers), copied, strict=True):
+        np.testing.assert_allclose(fit.per_item, other.per_item, atol=1e-6)
+        assert fit.lower_bound == pytest.approx(other.lower_bound, abs=1e-9)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 4))
+@settings(max_examples=20, deadline=None)
+def test_values_and_gradients_are_those_of_the_distance(seed: int, layers: int) -> None:
+    rng = np.random.default_rng(seed)
+    matrix = rng.integers(0, 3, size=(20, 4)).astype(float)
+    matrix[:, 0] += 1.0
+    whole = Design.from_dense(matrix)
+    distinct, group, times = whole.distinct
+    rows = rng.normal(size=(20, layers, 3))
+    unit = rows / np.linalg.norm(rows, axis=2, keepdims=True)
+    sums = np.zeros((len(distinct), layers, 3))
+    np.add.at(sums, group, unit)
+    lexicon = rng.normal(size=(4, layers, 3))
+    value, grad, curvature = CosineProblem(distinct, sums, np.ones(sums.shape[:2]), times).evaluate(lexicon)
+    scale = 1.0 / np.linalg.norm(rows, axis=2)
+    plain = CosineProblem(whole, rows, scale, np.ones(20)).evaluate(lexicon)
+    assert curvature.shape == (len(distinct), layers)
+    for layer in range(layers):
+        total, slope = Cosine().smoothed(matrix @ lexicon[:, layer], rows[:, layer], 0.0)
+        for found, found_grad in ((value, grad), plain[:2]):
+            assert found[layer] == pytest.approx(total, abs=1e-9)
+            np.testing.assert_allclose(found_grad[:, layer], matrix.T @ slope, atol=1e-9)
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=30, deadline=None)
+def test_distinct_rows_and_their_places_give_back_the_design(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    matrix = rng.integers(0, 2, size=(30, 4)).astype(float)
+    distinct, group, times = Design.from_dense(matrix).distinct
+    np.testing.assert_array_equal(distinct.dense()[group], matrix)
+    assert len(distinct) == len(np.unique(matrix, axis=0))
+    np.testing.assert_array_equal(times, np.bincount(group))
+
+
+def test_rows_that_collide_are_not_taken_for_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(design, "_hashes", lambda first, *rest: np.zeros(len(first) - 1, np.uint64))
+    matrix = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    distinct, group, times = Design.from_dense(matrix).distinct
+    np.testing.assert_array_equal(distinct.dense()[group], matrix)
+    assert times.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_equal_parts_prove_a_bound_whatever_their_brackets() -> None:
+    trees = [("a", ("b", "c")), (("c", "a"), "b"), ("a", "b"), ("b", "c")]
+    rows = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, -1.0]])
+    fit = tre(rows, trees, uncomposed="allow")
+    assert fit.certificate.lower_bound == pytest.approx((2 - np.sqrt(2)) / 4)  # two unit vectors at a right angle
+    assert fit.score >= fit.certificate.lower_bound
+
+
+def test_errors_and_notes_name_the_layer() -> None:
+    trees, rows = noisy_sums(80, 9, 5, seed=4)
+    bad = rows.copy()
+    bad[3, 1] = np.nan
+    with pytest.raises(MeasureError, match="layer 'bad': row 3: the representation holds nan"):
+        tre_layers({"good": rows, "bad": bad}, trees)
+    with pytest.raises(MeasureError, match="layer 'short': 79 representations but 80 derivations"):
+        tre_layers({"short": rows[1:]}, trees)
+    with pytest.raises(MeasureError, match=r"a mapping from each one's name .* got list"):
+        tre_layers([rows, rows], trees)  # type: ignore[arg-type]
+    with pytest.raises(MeasureError, match="no layers"):
+        tre_layers({}, trees)
+    with pytest.warns(ReconstructionWarning) as seen:
+        tre_layers({"usual": rows, "flat": np.ones_like(rows)}, trees, distance="sql2")
+    assert all(str(note.message).startswith("layer 'flat': ") for note in seen)
+    assert any("all representations are equal" in str(note.message) for note in seen)
