@@ -29,7 +29,7 @@ import numpy as np
 
 from pomona import shortcuts
 from pomona.corpus import Corpus
-from pomona.measures.accuracy import wilson
+from pomona.measures.accuracy import check_same, wilson
 from pomona.measures.effective_depth import effective_depth
 from pomona.orchard_text import copy_arguments
 from pomona.reproducing import PAPERS, Budget, Cell, Paper, Plan, slug
@@ -391,6 +391,7 @@ def _about(run: Run, row: str) -> dict[str, Any]:
     predictions = run.predictions("bins")
     if predictions is not None:
         corpus = bins(run.recipe)
+        check_same(corpus, predictions)
         deepest = np.flatnonzero(corpus.nesting == DEPTHS[-1])
         answers = np.array([str(one) for one in predictions.outcomes])[predictions.answers[deepest]]
         said = [tuple(one) for one in answers.tolist()]
