@@ -1,4 +1,4 @@
-"""A paper's curves over depth, drawn over what cheap information scores on the same examples (ORCHARD's Figures 2 to 5).
+"""A paper's curves over depth, drawn over what cheap information scores on the same examples (ORCHARD, Figures 2-5).
 
 Cells whose column reads "both at depth 7" are the points of a curve; `shortcuts` in the results file has, for the same
 data, the curves of evaluators that open only the top levels, of repeating the first answer, and of the ceiling.
@@ -39,7 +39,7 @@ def curve_plots(number: int, content: Spec) -> Iterator[Plot]:
         yield Plot(
             f"curve-{number + 1}-{slug(f'{where} {data} {question}')}", f"paper-{number}",
             f"{where}: {data}, {question} right by depth",
-            "Trained on depths 3 to 6. Bars are 95 % intervals over all examples; grey curves are shortcuts, which need "
+            "Trained on depths 3 to 6. Bars are 95 % intervals over all examples; grey curves are shortcuts that need "
             "no reasoning beyond the levels that they open, and the ceiling of a model that lacks words for large "
             "COPY arguments.",
             _spec(rows, cheap),
