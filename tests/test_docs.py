@@ -68,11 +68,11 @@ def test_results_are_shown_as_they_are(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr(generated, "ROOT", tmp_path)
     short = generated.BLOCKS["reproduced"]()
     assert [line.split(" | ")[2] for line in short.splitlines()[2:]] == ["a\\|b &lt;i>", "unmeasured"]
-    assert "| unmeasured | accuracy | 73.3 | not run yet | 0 |" in short
+    assert "| unmeasured | accuracy | 73.3 | not run yet |  |" in short
     page = generated.built("# Some\n", "some_2026")
     assert page.startswith("# Some\n\n## Every number")
     assert "| a\\|b &lt;i> | accuracy | 98.7 | 99.5 | 4 | 99.1 | 99.7 | cpu |" in page
-    assert "| ours alone | accuracy |  | 12 | 0 |" in page
+    assert "| ours alone | accuracy |  | 12.0 |  |" in page
     assert generated.built("# Other\n", "other_2026") == "# Other\n"
 
 
