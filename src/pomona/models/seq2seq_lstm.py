@@ -12,6 +12,7 @@ is classified from one read of attention, whose query is made of the last states
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -24,7 +25,7 @@ from pomona.modelling import MODELS, Model, Output, Shape, dropped
 from pomona.recurrent import states_of
 from pomona.sequences import SequenceBatch, Sequences, words_of
 
-FIRST_WEIGHTS = 0.1  # uniform between -0.1 and 0.1, as in fairseq
+FIRST_WEIGHTS = 0.1  # uniform between -0.1 and 0.1 as in fairseq, and wider below width 100
 
 
 @MODELS.add("seq2seq_lstm")
@@ -39,6 +40,7 @@ class Seq2SeqLSTMModel(Model):
     target: Kind = "heads"
     answers: int = 2
     dropout: float = 0.0
+    first_words: float = 1.0  # the first word vectors are uniform between - and + this; 0.1 in fairseq
     beam: int = 1
 
     def words(self, corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
@@ -64,8 +66,12 @@ class Seq2SeqLSTMModule(nn.Module):
             self.heads: Heads | Writer = Heads(memory, settings.answers, self.targets.digits)
         else:
             self.heads = Writer(width, memory, self.targets.dictionary)
+        bound = max(FIRST_WEIGHTS, 1 / math.sqrt(width))
         for weight in self.parameters():
-            nn.init.uniform_(weight, -FIRST_WEIGHTS, FIRST_WEIGHTS)
+            nn.init.uniform_(weight, -bound, bound)
+        for words in (self.word, getattr(self.heads, "word", None)):
+            if words is not None:
+                nn.init.uniform_(words, -settings.first_words, settings.first_words)
         for reader in (self.forth, self.back):
             if reader is not None:  # remembering first is what makes a short training work
                 nn.init.constant_(reader.bias_in[width : 2 * width], 1)
@@ -144,7 +150,7 @@ class Writer(nn.Module):
 
     def __init__(self, width: int, memory: int, dictionary: int) -> None:
         super().__init__()
-        self.word = nn.Embedding(dictionary, width)
+        self.word = nn.Parameter(torch.empty(dictionary, width))
         self.cell = nn.LSTMCell(2 * width, width)
         self.bridge = nn.ModuleList(nn.Linear(memory, width) for _ in range(2)) if memory != width else None
         self.query = nn.Linear(width, memory, bias=False)
@@ -172,7 +178,7 @@ class About:
 
     def step(self, token: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         writer, (h, c, fed, states, inside) = self.writer, state
-        word = dropped(writer.word(token), self.share, self.random)
+        word = dropped(writer.word[token], self.share, self.random)
         h, c = writer.cell(torch.cat([word, fed], 1), (h, c))
         out = dropped(h, self.share, self.random)
         fed = writer.mix(torch.cat([attend(writer.query(out), states, inside), out], 1)).tanh()

@@ -29,7 +29,7 @@ import numpy as np
 
 from pomona import shortcuts
 from pomona.corpus import Corpus
-from pomona.measures.accuracy import wilson
+from pomona.measures.accuracy import check_same, wilson
 from pomona.measures.effective_depth import effective_depth
 from pomona.orchard_text import copy_arguments
 from pomona.reproducing import PAPERS, Budget, Cell, Paper, Plan, slug
@@ -63,22 +63,24 @@ _SHARED: dict[str, Any] = {
     "stop": 1_000,
 }
 _CPU: dict[str, dict[str, Any]] = {
-    "LSTM": {"model": "seq2seq_lstm", "settings": {"width": 96}, "rate": 3e-3, "epochs": 13},
+    "LSTM": {"model": "seq2seq_lstm", "settings": {"width": 96}, "rate": 3e-3, "epochs": 10},
     "Transformer": {
         "model": "seq2seq_transformer", "settings": {"width": 64, "layers": 3, "inner": 128, "norm": "pre"},
-        "rate": 2e-3, "epochs": 13,
+        "rate": 2e-3, "epochs": 8,
     },
     "Oracle": {"model": "quoting_treelstm", "rate": 1e-2, "weight_decay": 0.03, "epochs": 10},
     "Looped": {
-        "model": "looped_transformer", "settings": {"width": 64, "inner": 128}, "rate": 2e-3, "epochs": 8,
+        "model": "looped_transformer", "settings": {"width": 64, "inner": 128}, "rate": 2e-3, "epochs": 4,
     },
-    "Router": {"model": "data_router", "settings": {"width": 64, "inner": 128}, "rate": 2e-3, "epochs": 8},
+    "Router": {"model": "data_router", "settings": {"width": 64, "inner": 128}, "rate": 2e-3, "epochs": 4},
 }  # fmt: skip
 _PAPER_DATA: dict[str, Any] = {"dev_rows": 5_000, "batch": 512, "epochs": 500, "stop": 1_000}
 _PAPER: dict[str, dict[str, Any]] = {
     "LSTM": {
         "model": "seq2seq_lstm", "rate": 1e-3, "schedule": "constant", "clip": 25.0,
-        "settings": {"width": 512, "bidirectional": False, "target": "pair", "dropout": 0.1, "beam": 5},
+        "settings": {
+            "width": 512, "bidirectional": False, "target": "pair", "dropout": 0.1, "first_words": 0.1, "beam": 5,
+        },
     },
     "Transformer": {
         "model": "seq2seq_transformer", "rate": 5e-4, "schedule": "inverse_sqrt", "warmup": 4_000, "clip": 1.0,
@@ -389,6 +391,7 @@ def _about(run: Run, row: str) -> dict[str, Any]:
     predictions = run.predictions("bins")
     if predictions is not None:
         corpus = bins(run.recipe)
+        check_same(corpus, predictions)
         deepest = np.flatnonzero(corpus.nesting == DEPTHS[-1])
         answers = np.array([str(one) for one in predictions.outcomes])[predictions.answers[deepest]]
         said = [tuple(one) for one in answers.tolist()]

@@ -7,6 +7,7 @@ plots[0].key, plots[0].title, plots[0].spec
 from __future__ import annotations
 
 from pomona.reporting.collect import Report
+from pomona.reporting.depth_curves import curve_plots
 from pomona.reporting.file_plots import coverage_plot, fit_plots, paper_plots
 from pomona.reporting.looks import Plot
 from pomona.reporting.run_plots import Names, accuracy_plots, depth_plots, learning_plots, tree_plots
@@ -25,6 +26,7 @@ def all_plots(found: Report) -> list[Plot]:
         plots += tree_plots(number, test, named)
     for number, (path, content) in enumerate(found.inputs.results):
         plots += paper_plots(number, path.stem, content)
+        plots += curve_plots(number, content)
     for number, (_, certificate) in enumerate(found.inputs.certificates):
         plots.append(coverage_plot(number, certificate))
     for number, (path, fit) in enumerate(found.inputs.fits):
