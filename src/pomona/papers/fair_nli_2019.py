@@ -77,7 +77,7 @@ ROWS: dict[str, Row] = {
     "CompTreeNTN": Row("comptreentn", 3e-3, 4, 5, 2, settings=(("width", 32),)),
 }
 BOTTLENECK = Row("relation_bottleneck", 4e-3, 2, 5, chunk=100_000)
-CHANNEL = Row("noisy_channel", 4e-3, 7, 5, chunk=100_000, settings=(("noise", 1.0),))
+CHANNEL = Row("noisy_channel", 6e-3, 7, 5, chunk=100_000, settings=(("noise", 1.25),))
 LEARNED = Row("learned_tree", 4e-3, 8, 2)
 _ABOVE = ["object", "negated"]
 ABLATIONS: dict[str, dict[str, Any]] = {
@@ -209,16 +209,18 @@ class FairNLI2019(Paper):
 
 def _runs(plan: Plan, trial: Trial) -> list[Run]:
     """The finished runs of a trial."""
-    found = []
-    for seed in range(trial.seeds):
-        split = {**trial.recipe.data_settings, "split_seed": seed}
-        recipe = dataclasses.replace(trial.recipe, seed=seed, data_seed=seed, data_settings=split)
-        tests = {"train": partial(_train, recipe), "test": partial(_test, recipe)}
-        run = plan.run(recipe, trial.name(seed), tests, train=plan.wants(trial.where, trial.row))
-        if run is not None:
-            _look_inside(run)
-            found.append(run)
-    return found
+    return [run for seed in range(trial.seeds) if (run := run_of(plan, trial, seed)) is not None]
+
+
+def run_of(plan: Plan, trial: Trial, seed: int) -> Run | None:
+    """One run of a trial, scored and looked into; None if it may not be trained now and is not finished."""
+    split = {**trial.recipe.data_settings, "split_seed": seed}
+    recipe = dataclasses.replace(trial.recipe, seed=seed, data_seed=seed, data_settings=split)
+    tests = {"train": partial(_train, recipe), "test": partial(_test, recipe)}
+    run = plan.run(recipe, trial.name(seed), tests, train=plan.wants(trial.where, trial.row))
+    if run is not None:
+        _look_inside(run)
+    return run
 
 
 def _train(recipe: Recipe) -> Corpus:
