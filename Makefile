@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test browser chromium conformance bench lint clean
+.PHONY: demo test browser chromium conformance bench docs tables lint clean
 
 demo: $(READY)
 	$(BIN)/pomona demo
@@ -31,14 +31,27 @@ conformance: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
+# The site, in build/docs/index.html. Tables and the API are made from the code on the way; a warning is an error.
+docs: .venv/.docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	@echo "Open build/docs/index.html"
+
+# The tables of README.md and docs/models.md, from the code and results/.
+tables: $(READY)
+	$(BIN)/python docs/generated.py
+
 lint: $(READY)
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks docs
 	$(BIN)/mypy
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $(READY)
+
+.venv/.docs: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $@
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -199,7 +199,7 @@ def learned_tree(module: nn.Module, tokens: list[list[int]]) -> list[Tensor]:
 
     chart: dict[tuple[int, int], Tensor] = {}
     for i in range(9):
-        share = torch.softmax(sharpness * module.attention[i], 0)
+        share = torch.softmax(sharpness * torch.stack([module.attention[j - i + 8] for j in range(9)]), 0)
         seen = sum(share[j] * vectors[tokens[1][j]] for j in range(9))
         chart[i, i + 1] = normed(deep(*module.meet, torch.cat([vectors[tokens[0][i]], seen])))
     weight = torch.cat([module.left, module.right], 1)

@@ -1,8 +1,9 @@
-"""Runs to report on, made without training: answers are the gold ones with some spoilt, trees are random ones."""
+"""What to report on, made without training: answers are the gold ones with some spoilt, trees are random ones."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ import numpy as np
 from pomona import formats
 from pomona.binary import random_trees
 from pomona.corpus import Corpus
+from pomona.fairness import certify
 from pomona.runs import Predictions, Recipe, Run
 from pomona.sampling import generate
 from pomona.scoring import scores_of
+from pomona.tasks.propositional import every_sentence
 from pomona.trees import Forest
 
 SMALL = {"train": 400, "dev": 40, "test": 240}
@@ -77,3 +80,33 @@ def hostile_run(folder: Path) -> Path:
         folder / HOSTILE.replace("/", ""), recipe, read, said(read, 0.4, 3, random_trees(read.lengths, 1)), HOSTILE
     )
     return run.folder
+
+
+CELLS = [
+    {"where": "Table 1", "row": "LSTM", "column": "accuracy", "printed": 73.3, "measured": 71.5, "deviation": 0.4,
+     "low": 71, "high": 72, "runs": 3, "budget": "cpu", "command": "pomona reproduce x"},
+    {"where": "Table 1", "row": CLOSING, "column": "accuracy", "printed": 98.7, "measured": None, "deviation": None,
+     "low": None, "high": None, "runs": 0, "budget": "cpu", "command": "pomona reproduce x"},
+]  # fmt: skip
+
+
+def fit() -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    items = [{"row": at, "item": HOSTILE, "tre": 0.1 * at} for at in range(3)]
+    return {
+        "score": 0.31, "compose": "add", "distance": "cosine", "items": 60, "primitives": 9, "notes": [CLOSING],
+        "certificate": {"status": "exact", "lower_bound": 0.3, "zero": 1.0, "centroid": None}, "best": items,
+        "worst": items, "per_item": rng.random(60).tolist(),
+        "shuffle": {"shuffles": 100, "mean": 0.8, "lowest": 0.7, "p_value": 0.01, "normalized": 0.6, "reason": None},
+    }  # fmt: skip
+
+
+def documents(folder: Path) -> Path:
+    """A certificate, a paper's results, a fit, and a file that is none of ours."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sentences = every_sentence()
+    certify(sentences[[0, 1, 2]], sentences[[0, 2, 5, 7]]).save(folder / "unfair.json")
+    (folder / "paper.json").write_text(json.dumps({"paper": "A paper", "cells": CELLS}))
+    (folder / "fit.json").write_text(json.dumps(fit()))
+    (folder / "other.json").write_text('{"not": "ours"}')
+    return folder

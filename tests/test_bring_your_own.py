@@ -168,6 +168,13 @@ def test_evaluate_and_compare(call: Call, tmp_path: Path) -> None:
     assert first["adjusted"] == pytest.approx(2 * 2**-13)  # the third pair differs by more
     assert first["clustered"]["interval"][0] <= 14 / 60 <= first["clustered"]["interval"][1]
     assert found["notes"] == ["Only 4 groups by operator: too few to trust the clustered interval."]
+    lines = Path("b.jsonl").read_text().splitlines()
+    Path("lines.txt").write_text("".join(f"{json.loads(line)['prediction']}\n" for line in lines))
+    rungs = [
+        json.loads(call("ladder", "listops/d20s", "--size", 60, "--levels", 1, "--predictions", name, "--json")[1])
+        for name in ("b.jsonl", "lines.txt")
+    ]
+    assert rungs[0]["rungs"][-1]["accuracy"] == rungs[1]["rungs"][-1]["accuracy"] == pytest.approx(40 / 60, abs=1e-6)
     status, out, _ = call("compare", "mine=a.jsonl,b.jsonl", "other=c.jsonl,c.jsonl", *where)
     assert "t-interval over 2 runs" in out
     assert "Welch's t-interval over 2 and 2 runs, Welch's t-test" in out

@@ -94,6 +94,22 @@ def test_ls(run: Run) -> None:
     assert "branching" in run("ls", "listops").out
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "about"),
+    [
+        ("models", "treelstm", "A TreeLSTM that is given the gold trees."),
+        ("measures", "parse_f1", "How far two trees over the same sentence agree"),
+        ("papers", "listops_2018", "ListOps: A Diagnostic Dataset"),
+    ],
+)
+def test_ls_of_the_other_kinds(run: Run, kind: str, name: str, about: str) -> None:
+    shown = run("ls", kind)
+    assert shown.status == 0
+    assert name in shown.out
+    assert about in shown.out
+    assert run("ls", kind, "--json").json[name]["about"].startswith(about)
+
+
 def test_show(run: Run, tmp_path: Path) -> None:
     arguments = ["show", "listops/d20s", "--seed", 1, "-n", 2, *SMALL]
     examples = list(pm.generate("listops/d20s", split="test", seed=1, size=2, train=60, dev=10, test=20))

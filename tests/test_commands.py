@@ -138,7 +138,7 @@ def test_the_shell_completes_commands_options_and_names() -> None:
     assert completed("pomona ev").split() == ["evaluate"]
     assert "--predictions" in completed("pomona evaluate --pre").split()
     assert completed("pomona show listops/leng").split()[0] == "listops/length-200-300"
-    assert completed("pomona train tree").split() == ["treelstm"]
+    assert completed("pomona train treel").split() == ["treelstm"]
 
 
 def test_completion_can_be_installed(call: Callable[..., tuple[int, str]]) -> None:

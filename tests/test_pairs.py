@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles_pairs as twins
+from pomona.composing import handed_up
 from pomona.errors import RunError, SpecError
 from pomona.logic.aligned import OUTCOMES, aligned, generated_vocabulary
 from pomona.logic.fragment import TARGETS
@@ -177,6 +178,19 @@ def test_noise_is_drawn_in_training_and_makes_no_vector_longer(feed):
         )
     assert torch.allclose(quiet.pow(2).mean(-1), torch.ones(1, 30, dtype=torch.float64), atol=1e-3)
     assert 2.5 < float((loud - quiet).std()) < 5  # its own noise, and what its children's does to it
+
+
+def test_an_exchange_within_classes_changes_nothing_for_a_bottleneck(feed):
+    """Its nodes hand up nothing but a class; a tree of free vectors hands up more, and answers otherwise."""
+    some = Pairs(feed.tokens[:200], feed.classes[:200], feed.vocabulary)
+    gold = made("relation_bottleneck", feed, channel="gold").train()
+    gold.eval = lambda: gold  # in training this channel hands up the true classes
+    for within, kept in handed_up(gold, some).values():
+        assert within == pytest.approx(0, abs=1e-12)
+        assert kept == 1.0
+    free = handed_up(made("comptreenn", feed), some)
+    assert free["object"][0] > 0.5
+    assert free["object"][1] < 1.0
 
 
 def test_words_that_were_never_seen_are_named(corpus):

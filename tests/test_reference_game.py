@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oracles_game import PlainPair
-from pomona.errors import SpecError
+from pomona.errors import RunError, SpecError
+from pomona.experiments import games
 from pomona.experiments.pairs import Pairs
 from pomona.experiments.reference_game import (
     COLOURS,
@@ -129,3 +132,95 @@ def test_impossible_games_are_refused() -> None:
         Game(batch=0)
     with pytest.raises(SpecError, match="too many messages"):
         Game(length=20)
+
+
+# -- the folder of a hundred games ----------------------------------------------------------------------------------
+
+
+def test_killed_games_go_on_to_the_same_languages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    game = dataclasses.replace(SMALL["code"], steps=7)
+    whole = games.games_folder(tmp_path / "whole", game, pairs=2)
+    games.play(whole)
+    monkeypatch.setattr(games, "SAVE_EVERY", -1.0)
+    broken = games.games_folder(tmp_path / "broken", game, pairs=2)
+    step = Pairs.step
+
+    def die(pairs: Pairs) -> torch.Tensor:
+        if pairs.done == 4:
+            raise KeyboardInterrupt
+        return step(pairs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Pairs, "step", die)
+        with pytest.raises(KeyboardInterrupt):
+            games.play(broken)
+    assert (broken.path / "state.safetensors").exists()
+    told: list[str] = []
+    games.play(broken, say=told.append)
+    assert "going on after step 4 of 7" in told[0]
+    assert not (broken.path / "state.safetensors").exists()
+    ours, theirs = (folder.read("languages.json", {})["pairs"] for folder in (broken, whole))
+    assert ours == theirs
+    for row in ours:
+        assert len(row["messages"]) == 48
+        assert len(row["trained"]) == 32
+        assert all(set(message) <= set("abcdefghijklmnop") for message in row["messages"])
+
+
+def test_a_folder_belongs_to_one_experiment(tmp_path: Path) -> None:
+    games.games_folder(tmp_path / "a", SMALL["code"], pairs=2)
+    with pytest.raises(RunError, match=r"other settings \(pairs\): there pairs = 2, here 3. Nothing was touched"):
+        games.games_folder(tmp_path / "a", SMALL["code"], pairs=3)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "thesis.txt").write_text("mine")
+    with pytest.raises(RunError, match="holds no experiment"):
+        games.games_folder(tmp_path / "b", SMALL["code"])
+
+
+def test_a_language_that_says_nothing_is_not_called_perfect() -> None:
+    row = {"pair": 0, "messages": ["aaaa"] * 48, "rewards": [0.25] * 48, "trained": list(range(32))}
+    found = games.scores_of(row)
+    assert found["exact"] == pytest.approx(0, abs=1e-9)
+    assert found["legacy"] > 0.1  # the published solver does not even find this
+    assert found["normalised"] is None
+    assert found["topsim"] is None
+    assert found["information"] == 0.0
+    assert found["error"] == 0.0
+
+
+def test_the_recorded_runs_give_the_papers_correlations(data_folder: Path) -> None:
+    """Figure 5 from the 100 runs that the paper's author recorded, by our judge."""
+    with (data_folder / "reference_game" / "recorded_runs.csv").open() as file:
+        recorded = list(csv.DictReader(file))
+    scores = [
+        {
+            "pair": int(row["run"]), "train": float(row["train_reward"]), "test": float(row["test_reward"]),
+            "error": float(row["difference"]), "exact": float(row["tre"]), "legacy": float(row["tre"]),
+            "bound": 0.0, "status": "best found", "normalised": None, "information": 1.0,
+        }
+        for row in recorded
+    ]  # fmt: skip
+    judged = games.judge(scores)
+    r = {(row["against"], row["runs"]): row for row in judged["correlations"] if row["tre"] == "exact"}
+    assert r["generalisation error", "all runs"]["value"] == pytest.approx(0.496, abs=0.005)
+    assert r["test reward", "all runs"]["value"] == pytest.approx(0.575, abs=0.005)
+    assert r["train reward", "all runs"]["value"] == pytest.approx(0.789, abs=0.005)
+    assert judged["successful"] == 28
+    assert r["generalisation error", "successful runs"]["value"] == pytest.approx(0.60, abs=0.01)
+    assert r["test reward", "successful runs"]["value"] == pytest.approx(0.38, abs=0.01)
+    assert judged["above_zero"] == 14  # worse than predicting nothing
+    assert all(gap["value"] == 0.0 for gap in judged["gaps"])
+    assert {row["value"] for row in judged["correlations"] if row["tre"] == "normalised"} == {None}
+
+
+def test_figure_6_mines_good_languages_at_both_ends() -> None:
+    rows = [(0.9, 0.2), (0.8, 3.0), (0.7, 1.0), (0.6, 9.0), (0.3, 0.0)]
+    scores = [
+        {"pair": pair, "train": 0.9, "test": test, "error": 0.9 - test, "exact": level, "bound": level,
+         "legacy": level, "normalised": 1.0}
+        for pair, (test, level) in enumerate(rows)
+    ]  # fmt: skip
+    found = games.mined(scores, [{"messages": [f"m{pair}"]} for pair in range(5)], ["x"])
+    assert [row["pair"] for row in found] == [0, 1]  # 2 and 3 generalise worse, 4 never succeeded
+    assert found[1]["messages"] == {"x": "m1"}
+    assert games.mined(scores[4:], [], []) == []

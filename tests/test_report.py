@@ -23,34 +23,27 @@ from pomona import cli
 from pomona.binary import random_trees
 from pomona.corpus import Corpus
 from pomona.errors import FormatError, PomonaError, SpecError
-from pomona.fairness import certify
 from pomona.formats import write
 from pomona.reporting.collect import collect, distinct, kept_shares, shares
 from pomona.reporting.inputs import gather
 from pomona.reporting.packing import answers_block, corpus_block, narrow, pack, unpack
 from pomona.reporting.page import MARK, embedded, report
 from pomona.reporting.plots import all_plots
-from pomona.runs import Recipe, Run
+from pomona.runs import Predictions, Recipe, Run
 from pomona.tasks.propositional import every_sentence
-from report_material import CLOSING, HOSTILE, SMALL, add_run, hostile_run, said, small_test, two_runs
-
-CELLS = [
-    {"where": "Table 1", "row": "LSTM", "column": "accuracy", "printed": 73.3, "measured": 71.5, "deviation": 0.4,
-     "low": 71, "high": 72, "runs": 3, "budget": "cpu", "command": "pomona reproduce x"},
-    {"where": "Table 1", "row": CLOSING, "column": "accuracy", "printed": 98.7, "measured": None, "deviation": None,
-     "low": None, "high": None, "runs": 0, "budget": "cpu", "command": "pomona reproduce x"},
-]  # fmt: skip
-
-
-def fit() -> dict[str, Any]:
-    rng = np.random.default_rng(0)
-    items = [{"row": at, "item": HOSTILE, "tre": 0.1 * at} for at in range(3)]
-    return {
-        "score": 0.31, "compose": "add", "distance": "cosine", "items": 60, "primitives": 9, "notes": [CLOSING],
-        "certificate": {"status": "exact", "lower_bound": 0.3, "zero": 1.0, "centroid": None}, "best": items,
-        "worst": items, "per_item": rng.random(60).tolist(),
-        "shuffle": {"shuffles": 100, "mean": 0.8, "lowest": 0.7, "p_value": 0.01, "normalized": 0.6, "reason": None},
-    }  # fmt: skip
+from report_material import (
+    CELLS,
+    CLOSING,
+    HOSTILE,
+    SMALL,
+    add_run,
+    documents,
+    fit,
+    hostile_run,
+    said,
+    small_test,
+    two_runs,
+)
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +51,7 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of everything that a report can show."""
     folder = tmp_path_factory.mktemp("material")
     two_runs(folder / "runs")
-    sentences = every_sentence()
-    certify(sentences[[0, 1, 2]], sentences[[0, 2, 5, 7]]).save(folder / "unfair.json")
-    (folder / "paper.json").write_text(json.dumps({"paper": "A paper", "cells": CELLS}))
-    (folder / "fit.json").write_text(json.dumps(fit()))
-    (folder / "other.json").write_text('{"not": "ours"}')
-    return folder
+    return documents(folder)
 
 
 @pytest.fixture(scope="module")
@@ -243,7 +231,7 @@ class TestPacking:
             assert tuple(block["vocabulary"][t] for t in back["tokens"][token : token + count]) == example.tokens
             assert [block["outcomes"][v] for v in back["values"][node : node + nodes]] == list(map(str, example.values))
             assert back["arities"][node : node + nodes].tolist() == example.trees.arity.tolist()
-            assert block["outcomes"][back["targets"][row]] == str(example.target[0])
+            assert block["answers"][back["targets"][row]] == str(example.target[0])
             token, node = token + count, node + nodes
 
     @pytest.mark.parametrize(
@@ -419,4 +407,25 @@ def test_hostile_predictions_outside_the_outcomes_are_wrong_answers(tmp_path: Pa
     assert entry.score is not None
     nines = np.array([corpus[row].target[0] == 9 for row in range(len(corpus))])
     assert np.array_equal(entry.score.per_example == 0, nines)
-    assert HOSTILE in answers_block(entry, "run", 10)["outcomes"]
+    assert HOSTILE in answers_block(entry, "run", 240)["texts"]
+
+
+def test_two_questions_an_example_are_one_answer_in_the_explorer(tmp_path: Path) -> None:
+    few = {"train": 60, "dev": 20, "test": 40}
+    corpus = pm.generate("orchard/easy/min-max", "test", 0, **few)
+    places = corpus.targets.astype(np.int64)
+    places[::3, 1] = (places[::3, 1] + 1) % len(corpus.outcomes)
+    predictions = Predictions(
+        corpus.fingerprint, corpus.outcomes, np.eye(len(corpus.outcomes), dtype=np.float32)[places]
+    )
+    add_run(tmp_path / "run", Recipe("lstm", data="orchard/easy/min-max", data_settings=few), corpus, predictions)
+    (test,) = collect(gather([tmp_path / "run"])).tests
+    (entry,) = test.entries
+    assert entry.score is not None
+    assert entry.score.value == pytest.approx(1 - len(range(0, len(corpus), 3)) / len(corpus))
+    assert entry.depth is not None
+    assert any("answers to the last one" in note for note in test.notes)
+    block, gold = answers_block(entry, "run", 40), corpus_block(corpus, 40)
+    for row, place in enumerate(unpack(block)["answers"][:40]):
+        assert block["texts"][place] == ", ".join(str(corpus.outcomes[one]) for one in places[row])
+        assert gold["answers"][unpack(gold)["targets"][row]] == ", ".join(map(str, corpus[row].target))

@@ -16,7 +16,7 @@ import pytest
 
 from pomona.reporting import report
 from pomona.runs import Run
-from report_material import CLOSING, HOSTILE, hostile_run, small_test, two_runs
+from report_material import CLOSING, HOSTILE, documents, hostile_run, small_test, two_runs
 
 pytestmark = pytest.mark.browser
 
@@ -31,10 +31,11 @@ WIDE, NARROW = (1400, 900), (400, 800)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs, a hostile one, and the report of all three."""
+    """Two runs, a hostile one, a certificate, a fit and a paper's results, and the report of it all."""
     folder = tmp_path_factory.mktemp("browser")
     _, runs = two_runs(folder / "runs")
-    report([*runs, hostile_run(folder)], folder / "out", title=f"Report of {HOSTILE}", with_figures=False)
+    files = documents(folder / "files")
+    report([*runs, hostile_run(folder), files], folder / "out", title=f"Report of {HOSTILE}", with_figures=False)
     return folder
 
 

@@ -23,7 +23,7 @@ from pomona.errors import MeasureError, did_you_mean
 
 LENGTHS = (10, 20, 50, 100, 200, 500, 1000)
 MANY = 16  # different depths from which they are put into buckets
-DEPTHS = (*range(1, 9), 10, 15, 20, 50, 100)
+DEPTHS = (*range(9), 10, 15, 20, 50, 100)
 
 Groups = tuple[tuple[str, ...], npt.NDArray[np.int64]]
 

@@ -92,20 +92,24 @@ def test_gradients_reach_every_parameter(name, fidelity):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_eight_examples_can_be_memorised(name):
-    module = made(name).train()
+    """At an ordinary rate: what suits a recurrent network can be too much for one with many layers of attention."""
     lengths = example(name).feed.lengths
     rows = np.flatnonzero((lengths > 3) & (lengths <= np.quantile(lengths, 0.6)))[:8]
     batch = example(name).batch(rows)
-    adam = torch.optim.Adam(module.parameters(), 2e-2)
+    assert any(memorised(name, batch, rate) for rate in (2e-2, 3e-3))
+
+
+def memorised(name, batch, rate):
+    module = made(name).train()
+    adam = torch.optim.Adam(module.parameters(), rate)
     generator = random()
     for _ in range(150):
         output = module(batch, generator)
         adam.zero_grad()
         loss_of(output, batch).backward()
         adam.step()
-    module.eval()
     with torch.no_grad():
-        assert (module(batch).logits.argmax(-1) == batch.targets).all()
+        return bool((module.eval()(batch).logits.argmax(-1) == batch.targets).all())
 
 
 @pytest.mark.parametrize("name", READERS)

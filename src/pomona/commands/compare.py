@@ -56,10 +56,11 @@ def compare(
         raise typer.BadParameter("a comparison needs at least two models", param_hint="MODELS")
     corpus = corpus_from(data, split=split, seed=seed, settings=parse_settings(settings or []))[:size]
     sides = []
-    for given in models:
+    short = [Path(given).name for given in models]
+    for given, last in zip(models, short, strict=True):
         name, equals, members = given.partition("=")
         if not equals or Path(given).exists():
-            name, members = given, given
+            name, members = last if short.count(last) == 1 else given, given
         names = [members] if Path(members).exists() else members.split(",")
         sides.append(
             [evaluate(subject_of(one, modules or []), corpus, name=name, ladders=False) for one in names if one]

@@ -94,7 +94,7 @@ def _fairness(out: Path, seed: int) -> list[Path]:
     from pomona.sampling import generate
 
     _heading("2. Proof. Does training show everything that the test needs?")
-    few = {"train": 31_000, "dev": 1_000, "test": 5_000}
+    few: dict[str, Any] = {"train": 31_000, "dev": 1_000, "test": 5_000}
     train, test = (generate("fair_nli/hardest-strict", split, seed, **few) for split in ("train", "test"))
     fair = certify(train, test)
     fact = next((one.function, one.inputs) for one in fair.witnesses if one.function == "ROOT")

@@ -2,47 +2,66 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pomona import terminal
 
+if TYPE_CHECKING:
+    from pomona.catalogue import Listing
+
 
 def ls(
-    family: Annotated[str, typer.Argument(help="Only this task, with its settings.", show_default=False)] = "",
+    what: Annotated[
+        str,
+        typer.Argument(help="tasks, models, measures, papers; or a task, for its settings.", show_default=False),
+    ] = "tasks",
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """List the tasks and their presets; with a name, the settings of that task.
+    """List the tasks and their presets; the models, measures or papers; or the settings of one task.
 
-    Example: [bold]pomona ls[/bold], then [bold]pomona ls listops[/bold]
+    Example: [bold]pomona ls[/bold], then [bold]pomona ls listops[/bold] or [bold]pomona ls models[/bold]
     """
-    import dataclasses
+    from pomona import catalogue
 
-    from pomona.registry import settings_of
-    from pomona.sampling import TASKS
-
-    entries = [TASKS.entry(family)[0]] if family else list(TASKS.entries())
-    described: dict[str, dict[str, Any]] = {
-        name: {"splits": TASKS.build(name).sizes, "about": entry.about, "settings": settings_of(TASKS.build(name))}
-        for entry in entries
-        for name in entry.names
-    }
+    family = "" if what in catalogue.KINDS else what
+    found = catalogue.tasks(family) if family else catalogue.listing(what)
     if as_json:
-        terminal.emit_json(described)
-        return
+        terminal.emit_json(found)
+    elif family or what == "tasks":
+        _show_tasks(found, family)
+    else:
+        rows = [(name, one["about"]) for name, one in found.items()]
+        terminal.out.print(terminal.table(None, [what.removesuffix("s"), "what it is"], rows, left=2))
+        terminal.out.print(f"\n{_NEXT[what]}")
+
+
+_NEXT = {
+    "models": "Settings: pomona ls models --json\nTrain one: pomona train treelstm --data listops/d20s --out runs/tree",
+    "measures": "Functions: pomona ls measures --json\nUse: pomona evaluate, certify, ladder, tre, measure, compare",
+    "papers": "Measure one again: pomona reproduce listops_2018 --budget smoke",
+}
+
+
+def _show_tasks(found: Listing, family: str) -> None:
+    families = {name.partition("/")[0]: one["about"] for name, one in found.items()}
+    for name, about in families.items():
+        terminal.out.print(f"[bold]{terminal.plain(name)}[/bold]  {terminal.plain(about)}")
     rows = [
         (name, "  ".join(f"{split} {count:,}" for split, count in reversed(one["splits"].items())))
-        for name, one in described.items()
+        for name, one in found.items()
     ]
-    for entry in entries:
-        terminal.out.print(f"[bold]{terminal.plain(entry.name)}[/bold]  {terminal.plain(entry.about)}")
     terminal.out.print(terminal.table(None, ["name", "rows of each split"], rows, left=2))
     if family:
-        fields = dataclasses.fields(entries[0].kind)
-        terminal.out.print(
-            terminal.table("\nsettings", ["name", "default"], [(item.name, item.default) for item in fields], left=2)
-        )
+        import dataclasses
+
+        from pomona.sampling import TASKS
+
+        fields = dataclasses.fields(TASKS.entry(family)[0].kind)
+        settings = [(item.name, item.default) for item in fields]
+        terminal.out.print(terminal.table("\nsettings", ["name", "default"], settings, left=2))
     terminal.out.print(
         "\nSee one: pomona show listops/d20s -n 2      Make one: pomona generate listops/d20s --out data"
+        "\nMore: pomona ls models, pomona ls measures, pomona ls papers"
     )

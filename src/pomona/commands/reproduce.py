@@ -11,7 +11,7 @@ from pomona import terminal
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="A paper's name, as listops_2018; `pomona ls` has all.")],
+    paper: Annotated[str, typer.Argument(help="A paper's name, as listops_2018; `pomona ls papers` has all.")],
     table: Annotated[list[int] | None, typer.Option(help="Only this table; may repeat.")] = None,
     figure: Annotated[list[int] | None, typer.Option(help="Only this figure; may repeat.")] = None,
     experiment: Annotated[list[str] | None, typer.Option(help="Only this experiment; may repeat.")] = None,

@@ -17,7 +17,8 @@ import numpy.typing as npt
 from pomona.errors import MeasureError, SpecError
 from pomona.reconstruction import partial_correlation
 
-SAMPLES = 2_000
+SAMPLES = 4_000
+Table = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -56,14 +57,14 @@ def correlate(
     table = np.column_stack(columns)
     known = np.isfinite(table).all(axis=1)
     table, group = table[known], group[known]
-    names, label = np.unique(group, return_inverse=True)
-    value = _value(table, method)
-    if value is None:
-        return Correlation(None, None, None, None, len(table), len(names))
-    drawn = _resampled(table, label, lambda rows: _value(rows, method), samples, seed)
-    low, high = np.quantile(drawn, [0.025, 0.975]).tolist() if len(drawn) else (None, None)
-    p_value = partial_correlation(table[:, 0], table[:, 1], table[:, 2:] if given is not None else None, method).p_value
-    return Correlation(value, low, high, p_value if clusters is None else None, len(table), len(names))
+    count = len(np.unique(group))
+    statistic = _partial if given is not None else _plain
+    value, low, high = _resampled(_ranked(table) if method == "spearman" else table, group, statistic, samples, seed)
+    p_value = None
+    if value is not None and clusters is None:
+        extra = table[:, 2:] if given is not None else None
+        p_value = partial_correlation(table[:, 0], table[:, 1], extra, method).p_value
+    return Correlation(value, low, high, p_value, len(table), count)
 
 
 def gap(
@@ -72,48 +73,58 @@ def gap(
     """r(first, other) - r(second, other) over the same items, with an interval from resampling the items."""
     table = np.column_stack([np.asarray(column, np.float64) for column in (first, second, other)])
     table = table[np.isfinite(table).all(axis=1)]
-
-    def difference(rows: npt.NDArray[np.float64]) -> float | None:
-        one, two = _value(rows[:, [0, 2]], "pearson"), _value(rows[:, [1, 2]], "pearson")
-        return None if one is None or two is None else one - two
-
-    drawn = _resampled(table, np.arange(len(table)), difference, samples, seed)
-    low, high = np.quantile(drawn, [0.025, 0.975]).tolist() if len(drawn) else (None, None)
-    return Correlation(difference(table), low, high, None, len(table), len(table))
+    value, low, high = _resampled(table, np.arange(len(table)), lambda r: r[:, 0, 2] - r[:, 1, 2], samples, seed)
+    return Correlation(value, low, high, None, len(table), len(table))
 
 
-def _value(table: npt.NDArray[np.float64], method: str) -> float | None:
-    """The correlation of the first two columns, given the third if there is one; None where it has no meaning."""
+def _plain(r: Table) -> Table:
+    return r[:, 0, 1]
+
+
+def _partial(r: Table) -> Table:
+    """The correlation of the first two columns with the third's share taken out of both."""
+    left, right = r[:, 0, 2], r[:, 1, 2]
+    rest = (1 - left**2) * (1 - right**2)
+    return (r[:, 0, 1] - left * right) / np.sqrt(np.where(rest > 1e-12, rest, np.nan))
+
+
+def _ranked(table: Table) -> Table:
+    """Mid-ranks of each column. Resamples keep the ranks of the whole, so that one draw is one weighted sum."""
     from scipy.stats import rankdata
 
-    extra = table.shape[1] - 2
-    if len(table) < 3 + extra or (np.ptp(table, axis=0) == 0).any():
-        return None
-    r = np.corrcoef(table if method == "pearson" else np.apply_along_axis(rankdata, 0, table), rowvar=False)
-    if not extra:
-        return float(r[0, 1])
-    rest = (1 - r[0, 2] ** 2) * (1 - r[1, 2] ** 2)
-    return float((r[0, 1] - r[0, 2] * r[1, 2]) / np.sqrt(rest)) if rest > 1e-12 else None
+    return np.asarray(np.apply_along_axis(rankdata, 0, table)) if len(table) else table
 
 
 def _resampled(
-    table: npt.NDArray[np.float64],
-    label: npt.NDArray[np.int64],
-    statistic: Callable[[npt.NDArray[np.float64]], float | None],
-    samples: int,
-    seed: int,
-) -> list[float]:
-    """The statistic over whole clusters drawn with replacement; draws in which nothing varies are left out."""
+    table: Table, group: npt.NDArray[Any], statistic: Callable[[Table], Table], samples: int, seed: int
+) -> tuple[float | None, float | None, float | None]:
+    """A statistic of the correlations between columns, and its interval over whole groups drawn with replacement.
+
+    Draws in which a column does not vary are left out.
+    """
+    if len(table) < 1 + table.shape[1] or (np.ptp(table, axis=0) == 0).any():
+        return None, None, None
+    label = np.unique(group, return_inverse=True)[1].ravel()
+    groups = int(label.max()) + 1
     rng = np.random.default_rng(seed)
-    members = [np.flatnonzero(label == one) for one in range(int(label.max(initial=-1)) + 1)]
-    if len(members) < 2:
-        return []
-    alone = all(len(rows) == 1 for rows in members)
-    drawn = []
-    for _ in range(samples):
-        chosen = rng.integers(len(members), size=len(members))
-        rows = chosen if alone else np.concatenate([members[one] for one in chosen])
-        found = statistic(table[rows])
-        if found is not None:
-            drawn.append(found)
-    return drawn
+    drawn = rng.multinomial(groups, np.full(groups, 1 / groups), size=samples) if groups > 1 else np.empty((0, groups))
+    weights = np.concatenate([np.ones((1, groups)), drawn])[:, label]
+    values = statistic(_correlations(table, weights))
+    if not np.isfinite(values[0]):
+        return None, None, None
+    rest = values[1:][np.isfinite(values[1:])]
+    low, high = np.quantile(rest, [0.025, 0.975]).tolist() if len(rest) else (None, None)
+    return float(values[0]), low, high
+
+
+def _correlations(table: Table, weights: Table) -> Table:
+    """Correlations between columns for each row of weights, [draws, columns, columns]; NaN where one is constant."""
+    table = (table - table.mean(axis=0)) / table.std(axis=0)
+    share = weights / weights.sum(axis=1, keepdims=True)
+    mean = share @ table
+    columns = table.shape[1]
+    products = (table[:, :, None] * table[:, None, :]).reshape(len(table), -1)
+    spread = (share @ products).reshape(-1, columns, columns) - mean[:, :, None] * mean[:, None, :]
+    variance = np.einsum("dii->di", spread)
+    size = np.sqrt(np.where(variance > 1e-9, variance, np.nan))
+    return np.asarray(np.clip(spread / (size[:, :, None] * size[:, None, :]), -1.0, 1.0))

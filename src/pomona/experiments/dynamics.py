@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,17 +124,19 @@ class _World:
         )
 
 
-def learn(folder: Folder, *, most: int | None = None, device: str = "cpu", say: Say = lambda text: None) -> None:
-    """Train every run that is not finished, at most so many now. Resumes after the last whole epoch, to the bit."""
+def learn(
+    folder: Folder, *, only: Sequence[int] | None = None, device: str = "cpu", say: Say = lambda text: None
+) -> None:
+    """Train every run that is not finished, or only these. Resumes after the last whole epoch, to the same bits."""
     known = folder.read("settings.json", {})
     settings = Dynamics(**{key: value for key, value in known.items() if key != "experiment"})
-    missing = [run for run in range(settings.runs) if not (folder.path / f"run-{run}.json").exists()][:most]
-    if not missing:
-        return
-    with folder.locked():
+    chosen = range(settings.runs) if only is None else only
+    missing = [run for run in chosen if not (folder.path / f"run-{run}.json").exists()]
+    if missing:
         world = _World.make(settings, device)
         for run in missing:
-            _learn_run(folder, settings, run, world, device, say)
+            with folder.locked(f"run-{run}"):
+                _learn_run(folder, settings, run, world, device, say)
 
 
 def _learn_run(folder: Folder, settings: Dynamics, run: int, world: _World, device: str, say: Say) -> None:

@@ -34,7 +34,7 @@ class Folder:
         plain = json.loads(json.dumps(settings))
         known = folder.read("settings.json", None)
         if known is None:
-            if folder.path.is_dir() and any(entry.name != ".lock" for entry in folder.path.iterdir()):
+            if folder.path.is_dir() and any(folder.path.iterdir()):
                 raise RunError(
                     f"{path} is not empty and holds no experiment; nothing was touched. Take another folder."
                 )
@@ -48,13 +48,14 @@ class Folder:
         return folder
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other processes from working here; the system lets go when the process ends."""
-        with (self.path / ".lock").open("a") as file:
+    def locked(self, part: str = "") -> Iterator[None]:
+        """Keep other processes from working here, or on this part; the system lets go when the process ends."""
+        with (self.path / f".lock{part}").open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise RunError(f"another process works in {self.path}; wait for it") from None
+                what = f"{part} in {self.path}" if part else str(self.path)
+                raise RunError(f"another process works on {what}; wait for it") from None
             yield
 
     def read(self, name: str, default: Any) -> Any:

@@ -211,7 +211,8 @@ def judge(scores: list[dict[str, Any]]) -> dict[str, Any]:
     found["above_zero"] = int((columns["legacy"] > 4.0).sum())  # predicting nothing at all costs 4.0
     found["optimal"] = sum(row["status"] == "optimal" for row in scores)
     found["widest_bracket"] = max((row["exact"] - row["bound"] for row in scores), default=0.0)
-    found["means"] = {name: float(np.nanmean(column)) for name, column in columns.items()} if scores else {}
+    known = {name: column[np.isfinite(column)] for name, column in columns.items()}
+    found["means"] = {name: float(column.mean()) for name, column in known.items() if len(column)}
     return found
 
 

@@ -87,8 +87,6 @@ READINGS = {
         inputs="embedded", reads="recurrent", entropy=0.0, loose=False,
     ),
 }  # fmt: skip
-AVERAGE = 0.9  # of the running mean of the reward, what is kept at each step
-BETAS, EPSILON, DECAY = (0.9, 0.999), 1e-8, 0.99  # torch's defaults for Adam and RMSprop
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """A model of pairs that is not given the aligned tree: which words to compare and how to group them is learned.
 
-    pair i        h = cell(E[premise i], sum_j A_ij E[hypothesis j])                A: attention between positions
+    pair i        h = cell(E[premise i], sum_j A_ij E[hypothesis j])                A: a softmax over distances j - i
     span i..j     h = normed(W_2 sum_k s_ijk f(W_left h_ik + W_right h_kj + b_1) + b_2)       s: a softmax over cuts k
 
 All 45 spans of nine positions are computed (a chart), each a mixture over the ways to cut it in two, with one cell for
@@ -8,8 +8,8 @@ all of them. A and s begin uniform and are learned from the same twelve question
 of the premise that they are about. Noise on every vector does what it does in `noisy_channel`. W_2 is linear and s sums
 to one, so the mixture is taken before it: three products a span, however many cuts there are.
 
-The positions of this fragment are fixed, so attention and cuts depend on position alone: this is one tree for all
-sentences, learned, and no parser. `tree` reads it off.
+The sentences of this fragment all have nine places, so attention depends on distance and cuts depend on position alone:
+this is one alignment and one tree for all sentences, learned, and no parser. `tree` reads it off.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LearnedTreeModule(PairModule):
         super().__init__(settings)
         width, hidden, activation = settings.width, settings.hidden, settings.activation
         self.word = Words(settings, shape)
-        self.attention = nn.Parameter(torch.zeros(LENGTH, LENGTH))
+        self.attention = nn.Parameter(torch.zeros(2 * LENGTH - 1))
         self.meet = nn.Sequential(Layer(2 * width, hidden, activation), nn.Linear(hidden, width))
         self.cuts = nn.ParameterDict(
             {str(size): nn.Parameter(torch.zeros(LENGTH + 1 - size, size - 1)) for size in range(3, LENGTH + 1)}
@@ -88,7 +88,8 @@ class LearnedTreeModule(PairModule):
 
     def alignment(self) -> Tensor:
         """[9, 9]: how much each place of the premise sees of each place of the hypothesis."""
-        sharp = self.settings.sharpness * self.attention
+        place = torch.arange(LENGTH, device=self.attention.device)
+        sharp = self.settings.sharpness * self.attention[place - place[:, None] + LENGTH - 1]
         return sharp.softmax(1)
 
     def shares(self, size: int) -> Tensor:

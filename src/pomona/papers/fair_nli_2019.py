@@ -216,8 +216,7 @@ def _runs(plan: Plan, trial: Trial) -> list[Run]:
         tests = {"train": partial(_train, recipe), "test": partial(_test, recipe)}
         run = plan.run(recipe, trial.name(seed), tests, train=plan.wants(trial.where, trial.row))
         if run is not None:
-            if "nodes" not in run.scores:
-                run.add_scores("nodes", _nodes(run))
+            _look_inside(run)
             found.append(run)
     return found
 
@@ -237,13 +236,23 @@ def _test(recipe: Recipe) -> Corpus:
     return test
 
 
-def _nodes(run: Run) -> dict[str, float]:
-    """Accuracy on test at each of the twelve nodes."""
-    from pomona.pairing import node_accuracy
+def _look_inside(run: Run) -> None:
+    """Accuracy on test at each of the twelve nodes, and for aligned trees what their nodes hand up, on dev."""
+    if {"nodes", "handed_up"} <= set(run.scores):
+        return
+    from pomona.composing import AlignedTree, handed_up
+    from pomona.pairing import PairModel, PairModule, node_accuracy
     from pomona.training import load, model_of
 
-    module, vocabulary, outcomes = load(run)
-    return node_accuracy(module, model_of(run.recipe).read(_test(run.recipe), vocabulary, outcomes))  # type: ignore[arg-type]
+    model, (module, vocabulary, outcomes) = model_of(run.recipe), load(run)
+    assert isinstance(model, PairModel)
+    assert isinstance(module, PairModule)
+    recipe = run.recipe
+    if "nodes" not in run.scores:
+        run.add_scores("nodes", node_accuracy(module, model.read(_test(recipe), vocabulary, outcomes)))
+    if isinstance(module, AlignedTree):
+        dev = generate(recipe.data, "dev", recipe.data_seed, **recipe.data_settings)[:4_000]
+        run.add_scores("handed_up", handed_up(module, model.read(dev, vocabulary, outcomes)))
 
 
 # -- cells ------------------------------------------------------------------------------------------------------------
@@ -271,7 +280,12 @@ def _cells(plan: Plan, trial: Trial, runs: list[Run]) -> list[Cell]:
 
 
 def _node_cells(make: Any, runs: list[Run]) -> list[Cell]:
-    return [make(f"test at {node}", None, [run.scores["nodes"][node] for run in runs]) for node in TARGETS]
+    cells = [make(f"test at {node}", None, [run.scores["nodes"][node] for run in runs]) for node in TARGETS]
+    inside = [run.scores["handed_up"] for run in runs if "handed_up" in run.scores]
+    for kind in ("phrase", "object", "negated") if inside else ():
+        cells.append(make(f"variance within classes, {kind}", None, [one[kind][0] for one in inside]))
+        cells.append(make(f"labels kept after exchange, {kind}", None, [one[kind][1] for one in inside]))
+    return cells
 
 
 def _cell(
@@ -308,7 +322,7 @@ def _grid_cells(plan: Plan) -> list[Cell]:
 
 def _about(trial: Trial, run: Run) -> dict[str, Any]:
     """One run for the record."""
-    scores = {name: found.get("accuracy") for name, found in run.scores.items() if name != "nodes"}
+    scores = {name: found["accuracy"] for name, found in run.scores.items() if "accuracy" in found}
     return {
         "row": trial.row,
         "column": trial.column,

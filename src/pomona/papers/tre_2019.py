@@ -228,7 +228,7 @@ def _game(plan: Plan, allowed: bool) -> tuple[dict[str, Any], list[Cell]]:
             "training cpu seconds": played["cpu_seconds"],
             "exact TRE cpu seconds": round(sum(score["exact_seconds"] for score in scores), 1),
             "scores": scores,
-            "messages": [row["messages"] for row in played["pairs"]],
+            "messages": [" ".join(row["messages"]) for row in played["pairs"]],
         }
         for row in judged[name]["correlations"]:
             column = f"r with {row['against']}, {row['runs']}"

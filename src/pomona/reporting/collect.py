@@ -165,10 +165,18 @@ def _entry(
     predictions = answered.predictions
     if predictions is None:
         return Entry(answered.run, answered.scores)
-    score = accuracy(corpus, predictions)
-    answers = [predictions.outcomes[place] for place in predictions.answers.tolist()]
+    score = _attempt(lambda: accuracy(corpus, predictions), "There is no accuracy", notes)
+    if score is None:
+        return Entry(answered.run, answered.scores, predictions)
+    places = predictions.answers.reshape(len(corpus), -1)
+    answers = [[predictions.outcomes[place] for place in row] for row in places.tolist()]
+    last = places.shape[1] - 1
+    if last:
+        notes.append(f"An example asks {last + 1} questions; effective depth is that of the answers to the last one.")
     depth = _attempt(
-        lambda: effective_depth(corpus, answers, train=train).as_dict(), "There is no effective depth", notes
+        lambda: effective_depth(corpus, answers, train=train, question=last).as_dict(),
+        "There is no effective depth",
+        notes,
     )
     return Entry(answered.run, answered.scores, predictions, score, depth)
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from pomona.compiled import Ints
 from pomona.corpus import Corpus
 from pomona.drawing import shortened, visible
 from pomona.reporting.collect import Entry
@@ -66,6 +67,7 @@ def corpus_block(corpus: Corpus, rows: int) -> dict[str, Any]:
     """The first rows of a corpus: tokens, trees, the value of every node, target and depths."""
     part = corpus[:rows]
     forest = part.forest
+    targets, answers = answered(part.targets, part.outcomes)
     arrays = {
         "tokens": part.tokens,
         "lengths": part.lengths,
@@ -73,7 +75,7 @@ def corpus_block(corpus: Corpus, rows: int) -> dict[str, Any]:
         "symbols": forest.symbol,
         "arities": forest.arity,
         "values": part.values,
-        "targets": part.targets[:, 0],
+        "targets": targets,
         "nesting": part.nesting,
         "dependency": part.dependency,
     }
@@ -88,6 +90,7 @@ def corpus_block(corpus: Corpus, rows: int) -> dict[str, Any]:
         vocabulary=[visible(word) for word in part.vocabulary],
         names=[visible(name) for name in forest.names],
         outcomes=[visible(str(one)) for one in part.outcomes],
+        answers=answers,
         ids=None if part.ids is None else [shortened(one) for one in part.ids],
     )
 
@@ -101,16 +104,28 @@ def bracketed(corpus: Corpus) -> bool:
     return bool(np.array_equal(np.diff(forest.start) + inner, corpus.lengths))
 
 
+def answered(places: Ints, outcomes: Sequence[Any]) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """Answers as numbers of texts, and the texts; several answers to one example are one text.
+
+    >>> answered(np.array([[0, 1], [1, 1], [0, 1]]), ["a", "b"])
+    (array([0, 1, 0]), ['a, b', 'b, b'])
+    """
+    kinds, numbers = np.unique(places.reshape(len(places), -1), axis=0, return_inverse=True)
+    named = [*(visible(str(one)) for one in outcomes), "unknown"]  # -1 reads the last one
+    return numbers.reshape(-1).astype(np.int64), [", ".join(named[place] for place in row) for row in kinds.tolist()]
+
+
 def answers_block(entry: Entry, name: str, rows: int) -> dict[str, Any]:
     """What one run said about the first rows: its answers, which are right, and its trees if it chose any."""
     assert entry.score is not None
     predictions = entry.predictions
     assert isinstance(predictions, Predictions)
+    numbers, texts = answered(predictions.answers[:rows], predictions.outcomes)
     arrays: dict[str, npt.NDArray[Any]] = {
-        "answers": predictions.answers[:rows],
+        "answers": numbers,
         "right": entry.score.per_example[:rows].astype(np.uint8),
     }
     if predictions.trees is not None:
         trees = predictions.trees[:rows]
         arrays |= {"nodes": np.diff(trees.start), "arities": trees.arity}
-    return pack(arrays, name=visible(name), outcomes=[visible(str(one)) for one in predictions.outcomes])
+    return pack(arrays, name=visible(name), texts=texts)

@@ -26,12 +26,12 @@ function tokensOf(row) {
 }
 
 function answerOf(run, row) {
-  return run.outcomes[run.answers[row]] ?? "no answer";
+  return run.texts[run.answers[row]];
 }
 
 function goldOf(row) {
-  const { outcomes, targets } = state.test.corpus;
-  return outcomes[targets[row]] ?? "unknown";
+  const { answers, targets } = state.test.corpus;
+  return answers[targets[row]];
 }
 
 // The trees of a row: the gold ones side by side over the columns, and the model's if it chose one.

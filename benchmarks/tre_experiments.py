@@ -1,0 +1,79 @@
+"""The reference game of the TRE paper: a hundred pairs together against one after another, and their exact TRE.
+
+    OMP_NUM_THREADS=1 python -m benchmarks tre_experiments
+
+CPU seconds of one thread. "One after another" is the plain program of `tests/oracles_game.py` for one pair: torch's own
+GRU, sampling first and the loss afterwards, as the paper's code has it but without its loops over symbols in Python.
+Both sides take the same steps on the same batches, in turn; the best of several steps counts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+import warnings
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from oracles_game import PlainPair
+from pomona.experiments import games
+from pomona.experiments.pairs import Pairs
+from pomona.experiments.reference_game import READINGS, REFERENTS
+from pomona.reconstruction import ReconstructionWarning, tre
+
+PAIRS, STEPS = 100, 6
+RESULTS = Path(__file__).parent.parent / "results" / "tre_2019.json"
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    for reading in READINGS:
+        together(reading)
+    exact()
+
+
+def together(reading: str) -> None:
+    """One step of a hundred pairs, of the same hundred by the plain program, and by ours with one pair at a time."""
+    game = READINGS[reading]
+    many, alone = Pairs.fresh(game, 0, range(PAIRS)), Pairs.fresh(game, 0, [0])
+    plain = PlainPair(game, 0, 0, torch.float32)
+    best = {"together": float("inf"), "plain": float("inf"), "ours alone": float("inf")}
+    for _ in range(STEPS):
+        referent, chance = many.draw()
+        batch = referent[0].numpy(), chance[0].numpy()
+        for name, work in (
+            ("together", many.step),
+            ("plain", partial(plain.step, *batch)),
+            ("ours alone", alone.step),
+        ):
+            begun = time.process_time()
+            work()
+            best[name] = min(best[name], time.process_time() - begun)
+    each = best["together"] / PAIRS
+    print(
+        f"{reading:<6} a step of {PAIRS} pairs together {best['together']:.2f} s, {1e3 * each:.1f} ms a pair; "
+        f"one after another {1e3 * best['plain']:.1f} ms: {best['plain'] / each:.1f} times (wanted 10); "
+        f"our own program one by one {1e3 * best['ours alone']:.1f} ms: {best['ours alone'] / each:.1f} times",
+        flush=True,
+    )
+
+
+def exact() -> None:
+    """The exact TRE of a hundred languages: those of the results if they are there, else of shortly trained pairs."""
+    found = json.loads(RESULTS.read_text()).get("game", {}).get("code", {}) if RESULTS.exists() else {}
+    messages = [rows.split() for rows in found.get("messages", [])]
+    if not messages:
+        small = Pairs.fresh(dataclasses.replace(READINGS["code"], hidden=64, batch=64), 0, range(PAIRS))
+        for _ in range(60):
+            small.step()
+        messages = [[games.spelt(message) for message in rows] for rows in small.languages().messages]
+    warnings.simplefilter("ignore", ReconstructionWarning)
+    tre(games.one_hot(messages[0]), list(REFERENTS), compose="position", distance="l1")  # compiles
+    begun = time.process_time()
+    fits = [tre(games.one_hot(rows), list(REFERENTS), compose="position", distance="l1") for rows in messages]
+    seconds = time.process_time() - begun
+    gap = max(fit.certificate.gap for fit in fits)
+    print(f"exact TRE of {len(fits)} languages: {seconds:.0f} CPU s (wanted 900), widest bracket {gap:.4f}", flush=True)

@@ -1,0 +1,168 @@
+"""The docs tell the truth: what is made from the code is up to date, and what a reader would type runs."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import generated
+import pomona.measures
+import pomona.models
+import pomona.papers
+import pomona.tasks
+from pomona import catalogue
+from pomona.errors import SpecError
+from pomona.modelling import MODELS
+from pomona.reproducing import PAPERS
+from pomona.sampling import TASKS
+
+ROOT = Path(__file__).parents[1]
+README, EXTENDING = ROOT / "README.md", ROOT / "docs" / "extending.md"
+FOLDERS = {"tasks": TASKS, "models": MODELS, "measures": None, "papers": PAPERS}
+PYTHON = re.compile(r"```python\n(.*?)```", re.S)
+
+# -- what is made from the code --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", generated.pages(), ids=lambda page: page.name)
+def test_tables_are_up_to_date(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert generated.filled(text) == text, f"{page.name} is out of date: run `make tables`"
+
+
+def test_the_readme_has_every_table_and_a_table_every_name() -> None:
+    text = README.read_text(encoding="utf-8")
+    blocks = {found[2]: found[0] for found in generated.BLOCK.finditer(text)}
+    assert set(blocks) == {"tasks", "models", "measures", "map", "reproduced"}
+    for kind in ("tasks", "models", "measures"):
+        names = {name.partition("/")[0] for name in catalogue.listing(kind)}
+        assert set(re.findall(r"^\| `(\w+)` \|", blocks[kind], re.M)) == names
+    models = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(\w+)` \| `[\w/-]+` \|", models, re.M)) == set(catalogue.listing("models"))
+
+
+def test_a_block_is_made_anew_and_nothing_else_is_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(generated.BLOCKS, "tasks", lambda: "new")
+    before = "a\n<!-- tasks -->\nold\n<!-- /tasks -->\n<!-- other -->\nkept\n<!-- /other -->\n<!-- tasks -->"
+    assert generated.filled(before) == before.replace("old", "new")
+
+
+def test_results_are_shown_as_they_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A number that is not there is not made up, and no text from a file ends a cell or begins a tag."""
+    shared = {"where": "Table 1", "runs": 0, "low": None, "high": None, "budget": "cpu", "column": "accuracy"}
+    cells = [
+        {**shared, "row": "unmeasured", "printed": 73.3, "measured": None},
+        {**shared, "row": "a|b <i>", "printed": 98.7, "measured": 99.5, "runs": 4, "low": 99.1, "high": 99.7},
+        {**shared, "row": "ours alone", "printed": None, "measured": 12.0},
+    ]
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "some_2026.json").write_text(json.dumps({"cells": cells}))
+    monkeypatch.setattr(generated, "ROOT", tmp_path)
+    short = generated.BLOCKS["reproduced"]()
+    assert [line.split(" | ")[2] for line in short.splitlines()[2:]] == ["a\\|b &lt;i>", "unmeasured"]
+    assert "| unmeasured | accuracy | 73.3 | not run yet | 0 |" in short
+    page = generated.built("# Some\n", "some_2026")
+    assert page.startswith("# Some\n\n## Every number")
+    assert "| a\\|b &lt;i> | accuracy | 98.7 | 99.5 | 4 | 99.1 | 99.7 | cpu |" in page
+    assert "| ours alone | accuracy |  | 12 | 0 |" in page
+    assert generated.built("# Other\n", "other_2026") == "# Other\n"
+
+
+def test_every_page_is_in_the_table_of_contents() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    listed = {name for block in re.findall(r"```{toctree}\n.*?\n\n(.*?)```", index, re.S) for name in block.split()}
+    for page in (ROOT / "docs").glob("*.md"):
+        assert page.stem in listed | {"index"} or any(page.match(f"{name}.md") for name in listed), page.name
+
+
+# -- what a reader would type ----------------------------------------------------------------------------------------
+
+
+def test_the_eight_lines_of_the_readme_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (block,) = PYTHON.findall(README.read_text(encoding="utf-8"))
+    exec(compile(block, "README.md", "exec"), {})
+    shown = capsys.readouterr().out
+    assert "effective depth" in shown
+    assert Path(shown.splitlines()[-1]).is_file()
+
+
+PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if ">>> " in page.read_text(encoding="utf-8")]
+ELSEWHERE = ("fairness.md", "parse_f1.md")  # run by the tests of what they are about
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in ELSEWHERE], ids=lambda page: page.name)
+def test_a_page_of_examples_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
+    assert done.attempted > 3
+    assert done.failed == 0
+
+
+@pytest.fixture
+def new_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The files of the page in their folders, as far as Python can tell, and gone afterwards."""
+    text = EXTENDING.read_text(encoding="utf-8")
+    files = re.findall(r"`src/pomona/(\w+)/(\w+)\.py`:\n\n```python\n(.*?)```", text, re.S)
+    for folder, name, code in files:
+        package = sys.modules[f"pomona.{folder}"]
+        home = tmp_path / folder
+        home.mkdir(exist_ok=True)
+        (home / f"{name}.py").write_text(code, encoding="utf-8")
+        if str(home) not in package.__path__:
+            monkeypatch.setattr(package, "__path__", [*package.__path__, str(home)])
+    importlib.invalidate_caches()
+    known = {folder: set(registry._entries) for folder, registry in FOLDERS.items() if registry}
+    modules = set(sys.modules)
+    yield [folder for folder, _, _ in files]
+    for folder, registry in FOLDERS.items():
+        for name in set(registry._entries) - known[folder] if registry else ():
+            if name in ("coins", "mean", "coins_2026"):
+                del registry._entries[name]
+    for module in set(sys.modules) - modules:
+        if re.fullmatch(r"pomona\.(tasks\.coins|models\.mean|measures\.digit_distance|papers\.coins_2026)", module):
+            del sys.modules[module]
+
+
+def test_four_new_files_are_a_laboratory(
+    new_files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert new_files == ["tasks", "models", "measures", "papers"]
+    monkeypatch.chdir(tmp_path)
+    world: dict[str, Any] = {}
+    uses = [code for code in PYTHON.findall(EXTENDING.read_text(encoding="utf-8")) if not code.startswith('"""')]
+    assert len(uses) == 4
+    for code in uses:
+        exec(compile(code, "extending.md", "exec"), world)
+    assert "Score(" in capsys.readouterr().out
+    cell = json.loads((tmp_path / "results" / "coins_2026.json").read_text())["cells"][0]
+    assert cell["printed"] == 21.0
+    assert 0 <= cell["measured"] <= 100
+    assert {"coins/fair", "coins/three-sided"} <= set(catalogue.tasks("coins"))
+
+
+# -- what there is ---------------------------------------------------------------------------------------------------
+
+
+def test_the_catalogue_has_what_the_folders_have() -> None:
+    for kind in catalogue.KINDS:
+        found = catalogue.listing(kind)
+        assert all(one["about"] for one in found.values()), kind
+        assert json.loads(json.dumps(found)) == found
+    home = Path(pomona.measures.__file__).parent
+    assert {path.stem for path in home.glob("[!_]*.py")} < set(catalogue.listing("measures"))
+    assert {"tre", "shuffle_test"} <= set(catalogue.listing("measures")["reconstruction"]["functions"])
+    assert "Certificate" not in catalogue.listing("measures")["fairness"]["functions"]
+    assert "Table 1" in catalogue.listing("papers")["listops_2018"]["places"]
+    with pytest.raises(SpecError, match=r"there are no 'modles'\. Did you mean 'models'\?"):
+        catalogue.listing("modles")
