@@ -98,7 +98,7 @@ def test_answers_as_pairs_are_sent_back():
 # -- the paper's sizes -------------------------------------------------------------------------------------------------
 
 PAPER_LSTM = {"width": 512, "bidirectional": False, "target": "pair"}
-PAPER_TRANSFORMER = {"width": 512, "layers": 6, "inner": 2048, "heads": 8, "target": "pair"}
+PAPER_TRANSFORMER = {"width": 512, "layers": 6, "inner": 2048, "heads": 8, "norm": "post", "target": "pair"}
 
 
 @pytest.mark.parametrize(

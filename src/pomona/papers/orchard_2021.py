@@ -86,7 +86,8 @@ _PAPER: dict[str, dict[str, Any]] = {
         "model": "seq2seq_transformer", "rate": 5e-4, "schedule": "inverse_sqrt", "warmup": 4_000, "clip": 1.0,
         "betas": (0.9, 0.98), "weight_decay": 1.2e-6,
         "settings": {
-            "width": 512, "layers": 6, "inner": 2048, "heads": 8, "target": "pair", "dropout": 0.3, "beam": 5,
+            "width": 512, "layers": 6, "inner": 2048, "heads": 8, "norm": "post", "target": "pair", "dropout": 0.3,
+            "beam": 5,
         },
     },
 }  # fmt: skip
