@@ -106,10 +106,11 @@ def cells(path: Path) -> list[dict[str, Any]]:
 
 
 def headline(path: Path) -> list[dict[str, Any]]:
-    """The first numbers that a paper printed, those measured before those that are not."""
-    printed = [cell for cell in cells(path) if cell["printed"] is not None] or cells(path)
-    first = printed[0]["where"] if printed else ""
-    return sorted(printed, key=lambda cell: (cell["where"] != first, cell["measured"] is None))[:FEW]
+    """The first numbers that a paper printed; one that we measured in several ways stands there once, the first way."""
+    found = cells(path)
+    printed = [cell for cell in found if cell["printed"] is not None] or found
+    once = {(cell["where"], cell["column"], cell["printed"]): cell for cell in reversed(printed)}
+    return [cell for cell in printed if cell in once.values()][:FEW]
 
 
 def _reproduced() -> str:
