@@ -158,7 +158,7 @@ def beam_search(decoder: Decoder, rows: int, length: int, beams: int) -> Tensor:
     device = state[0].device
     each = torch.arange(rows, device=device)
     token = torch.full((rows * beams,), BOS, device=device)
-    alive = torch.full((rows, beams), -torch.inf, device=device, dtype=state[0].dtype)
+    alive = torch.full((rows, beams), -torch.inf, device=device, dtype=torch.float64)
     alive[:, 0] = 0
     written = torch.full((rows, beams, length), PAD, device=device)
     best, best_score = written[:, 0].clone(), torch.full_like(alive[:, 0], -torch.inf)
