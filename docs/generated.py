@@ -60,7 +60,9 @@ def _cell(value: object) -> str:
 
 
 def _number(value: float | str | None) -> str:
-    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return "" if value is None else str(value)
+    return f"{value:.1f}" if value == round(value, 1) else f"{value:g}"
 
 
 def _tasks() -> str:
@@ -104,30 +106,36 @@ def cells(path: Path) -> list[dict[str, Any]]:
 
 
 def headline(path: Path) -> list[dict[str, Any]]:
-    """The first numbers that a paper printed, those measured before those that are not."""
-    printed = [cell for cell in cells(path) if cell["printed"] is not None] or cells(path)
-    first = printed[0]["where"] if printed else ""
-    return sorted(printed, key=lambda cell: (cell["where"] != first, cell["measured"] is None))[:FEW]
+    """The first numbers that a paper printed; one that we measured in several ways stands there once, the first way."""
+    found = cells(path)
+    printed = [cell for cell in found if cell["printed"] is not None] or found
+    once = {(cell["where"], cell["column"], cell["printed"]): cell for cell in reversed(printed)}
+    return [cell for cell in printed if cell in once.values()][:FEW]
 
 
 def _reproduced() -> str:
     rows = [
-        (f"[{path.stem}](docs/{path.stem}.md)", cell["where"], cell["row"], cell["column"], *_values(cell))
+        (_linked(path.stem), cell["where"], cell["row"], cell["column"], *_values(cell))
         for path in results()
         for cell in headline(path)
     ]
     return table(["paper", "where", "row", "column", "printed", "measured", "runs"], rows)
 
 
-def _values(cell: dict[str, Any]) -> tuple[str, str, int]:
+def _linked(paper: str) -> str:
+    return f"[{paper}](docs/{paper}.md)" if (ROOT / "docs" / f"{paper}.md").exists() else paper
+
+
+def _values(cell: dict[str, Any]) -> tuple[str, str, str]:
+    """What was printed, what was measured, and over how many runs; constants of the data need none."""
     measured = "not run yet" if cell["measured"] is None else _number(cell["measured"])
-    return _number(cell["printed"]), measured, cell["runs"]
+    return _number(cell["printed"]), measured, str(cell["runs"] or "")
 
 
 def everything(path: Path) -> str:
     """Every cell of a paper, in the order of its tables and figures."""
     found = cells(path)
-    parts = ["A cell without a measured number was not run yet. Lowest and highest are over runs.\n"]
+    parts = ["Lowest and highest are over runs; what needs no run, as a constant of the data, has none.\n"]
     for where in dict.fromkeys(cell["where"] for cell in found):
         rows = [
             (cell["row"], cell["column"], *_values(cell), _number(cell["low"]), _number(cell["high"]), cell["budget"])
@@ -156,7 +164,7 @@ def _settings(one: dict[str, Any]) -> str:
 
 
 _ABOUT: dict[str, Callable[[dict[str, Any]], str]] = {
-    "tasks": lambda one: ", ".join(f"{split} {count:,}" for split, count in one["splits"].items()),
+    "tasks": lambda one: ", ".join(f"{split} {count:,}" for split, count in reversed(one["splits"].items())),
     "models": _settings,
     "measures": lambda one: ", ".join(f"`{name}`" for name in one["functions"]),
     "papers": lambda one: ", ".join(one["places"]),

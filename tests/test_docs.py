@@ -62,17 +62,18 @@ def test_results_are_shown_as_they_are(monkeypatch: pytest.MonkeyPatch, tmp_path
         {**shared, "row": "unmeasured", "printed": 73.3, "measured": None},
         {**shared, "row": "a|b <i>", "printed": 98.7, "measured": 99.5, "runs": 4, "low": 99.1, "high": 99.7},
         {**shared, "row": "ours alone", "printed": None, "measured": 12.0},
+        {**shared, "row": "another way", "printed": 98.7, "measured": 1.0},
     ]
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "some_2026.json").write_text(json.dumps({"cells": cells}))
     monkeypatch.setattr(generated, "ROOT", tmp_path)
     short = generated.BLOCKS["reproduced"]()
-    assert [line.split(" | ")[2] for line in short.splitlines()[2:]] == ["a\\|b &lt;i>", "unmeasured"]
-    assert "| unmeasured | accuracy | 73.3 | not run yet | 0 |" in short
+    assert [line.split(" | ")[2] for line in short.splitlines()[2:]] == ["unmeasured", "a\\|b &lt;i>"]
+    assert "| unmeasured | accuracy | 73.3 | not run yet |  |" in short
     page = generated.built("# Some\n", "some_2026")
     assert page.startswith("# Some\n\n## Every number")
     assert "| a\\|b &lt;i> | accuracy | 98.7 | 99.5 | 4 | 99.1 | 99.7 | cpu |" in page
-    assert "| ours alone | accuracy |  | 12 | 0 |" in page
+    assert "| ours alone | accuracy |  | 12.0 |  |" in page
     assert generated.built("# Other\n", "other_2026") == "# Other\n"
 
 

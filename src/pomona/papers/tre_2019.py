@@ -78,6 +78,7 @@ class Tre2019(Paper):
             judged, cells = measure(plan, asked and plan.train_missing)
             found[place] = judged
             found["cells"] += cells
+        found["cells"] = _printed(plan, found["cells"]) + found["cells"]
         found["answer"] = answer(found["game"])
         return found
 
@@ -115,6 +116,16 @@ def _cell(plan: Plan, place: str, row: str, column: str, found: Mapping[str, Any
         "high": numbers["high"],
         "command": f"{made['command']} --experiment {place}",
     }
+
+
+def _printed(plan: Plan, measured: list[Cell]) -> list[Cell]:
+    """A cell for each printed number that is still to be measured."""
+    rows = {"dynamics": "exact", "compounds": "CBOW, exact", "game": "code, exact"}
+    places = [
+        (place, "network" if column == "validation accuracy" else rows[place], column) for place, column in PRINTED
+    ]
+    known = {(cell["where"], cell["row"], cell["column"]) for cell in measured}
+    return [plan.cell(*place, PRINTED[place[0], place[2]], []) for place in places if place not in known]
 
 
 # -- section 4 ------------------------------------------------------------------------------------------------------
