@@ -32,7 +32,11 @@ def tasks(family: str = "") -> Listing:
     """Tasks by name and preset, or those of one family."""
     from pomona.sampling import TASKS
 
-    entries = [TASKS.entry(family)[0]] if family else list(TASKS.entries())
+    entries = (
+        [TASKS.entry(family)[0]]
+        if family
+        else [entry for entry in TASKS.entries() if entry.kind.__module__.startswith("pomona.")]
+    )
     built = {name: (entry.about, TASKS.build(name)) for entry in entries for name in entry.names}
     return {
         name: {"splits": task.sizes, "about": about, "settings": settings_of(task)}
@@ -50,6 +54,7 @@ def _models() -> Listing:
             "settings": settings_of(MODELS.build(entry.name)),
         }
         for entry in MODELS.entries()
+        if entry.kind.__module__.startswith("pomona.")  # what a user's own module has added is not ours to list
     }
 
 
