@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import resource
 import sys
 import time
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from benchmarks import memory
 from pomona.batch import Batch, Sentences, bucketed
 from pomona.modelling import MODELS, Shape, seeded
 from pomona.randomness import stream_key
@@ -159,17 +159,14 @@ def work(name: str, width: int, sentences: Sentences, batches: list[np.ndarray])
     return float(3 * 20 * width**2 * cells.sum())
 
 
-def memory(name: str, width: int, sentences: Sentences, batches: list[np.ndarray]) -> int:
-    """Megabytes that training adds to this process."""
+def training(name: str, width: int, sentences: Sentences, batches: list[np.ndarray]) -> None:
     with seeded(1):
         module = MODELS.build(name, {"width": width, **TWINS[name][0]}).build(Shape(len(sentences.vocabulary), 10))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     adam = torch.optim.Adam(module.train().parameters(), 1e-3, fused=True)
     for rows in batches:
         adam.zero_grad()
         ours(module, Batch.of(sentences, rows)).backward()
         adam.step()
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024
 
 
 def measured(name: str, width: int, lengths: str, count: int) -> dict[str, object]:
@@ -183,8 +180,8 @@ def measured(name: str, width: int, lengths: str, count: int) -> dict[str, objec
     made.sort(key=lambda rows: float(sentences.lengths[rows].mean()))
     count = min(count, len(made))
     batches = [made[int(place)] for place in (np.arange(count) + 0.5) / count * len(made)]
-    megabytes = memory(name, width, sentences, batches)
-    return {**race(name, width, sentences, batches), "memory_megabytes": megabytes}
+    megabytes = memory(lambda: training(name, width, sentences, batches))
+    return {**race(name, width, sentences, batches), "memory_megabytes": round(megabytes)}
 
 
 def main() -> None:

@@ -24,6 +24,7 @@ from pomona.batch import padded
 from pomona.compiled import Ints, compiled
 from pomona.corpus import Corpus
 from pomona.errors import RunError
+from pomona.modelling import Model
 from pomona.trees import gather
 
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
@@ -142,3 +143,16 @@ def _laid_out(tokens: Ints, step: Ints, start: Ints, width: int, end: int) -> tu
                 tree += 1
         out[start[row + 1] + row] = end
     return out, heads, nesting
+
+
+@dataclass(frozen=True)
+class SequenceModel(Model):
+    """A model that reads whole sequences; it knows the words and answers of the corpus that it is trained on."""
+
+    example = "orchard/hard/min-max"
+
+    def words(self, corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        return words_of(corpus)
+
+    def read(self, corpus: Corpus, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> Sequences:
+        return Sequences.of(corpus, vocabulary, outcomes)

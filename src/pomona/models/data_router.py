@@ -12,26 +12,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from pomona.attention import Attention, geometric
-from pomona.corpus import Corpus
 from pomona.decoding import as_answers, rounded
-from pomona.modelling import MODELS, Model, Output, Shape, dropped
-from pomona.sequences import SequenceBatch, Sequences, words_of
+from pomona.modelling import MODELS, Output, Shape, dropped
+from pomona.sequences import SequenceBatch, SequenceModel
 
 CLOSED = -3.0  # the first bias of the gates
 
 
 @MODELS.add("data_router")
 @dataclass(frozen=True)
-class DataRouterModel(Model):
+class DataRouterModel(SequenceModel):
     """Copy gates and geometric attention over one layer, taken as many times as the brackets are deep."""
-
-    example = "orchard/hard/min-max"
 
     width: int = 128
     inner: int = 256
@@ -41,12 +37,6 @@ class DataRouterModel(Model):
     answers: int = 2
     dropout: float = 0.0
     gate_dropout: float = 0.05
-
-    def words(self, corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        return words_of(corpus)
-
-    def read(self, corpus: Corpus, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> Sequences:
-        return Sequences.of(corpus, vocabulary, outcomes)
 
     def build(self, shape: Shape) -> nn.Module:
         return DataRouterModule(self, shape)

@@ -12,24 +12,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import nn
 
 from pomona.attention import Layer, RelativeBias
-from pomona.corpus import Corpus
 from pomona.decoding import as_answers, rounded
-from pomona.modelling import MODELS, Model, Output, Shape, dropped
-from pomona.sequences import SequenceBatch, Sequences, words_of
+from pomona.modelling import MODELS, Output, Shape, dropped
+from pomona.sequences import SequenceBatch, SequenceModel
 
 
 @MODELS.add("looped_transformer")
 @dataclass(frozen=True)
-class LoopedTransformerModel(Model):
+class LoopedTransformerModel(SequenceModel):
     """One Transformer layer, taken as many times as the brackets are deep."""
-
-    example = "orchard/hard/min-max"
 
     width: int = 128
     inner: int = 256
@@ -39,12 +36,6 @@ class LoopedTransformerModel(Model):
     per_level: float = 1.0
     answers: int = 2
     dropout: float = 0.0
-
-    def words(self, corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        return words_of(corpus)
-
-    def read(self, corpus: Corpus, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> Sequences:
-        return Sequences.of(corpus, vocabulary, outcomes)
 
     def build(self, shape: Shape) -> nn.Module:
         return LoopedTransformerModule(self, shape)

@@ -14,26 +14,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from pomona.corpus import Corpus
 from pomona.decoding import Kind, Targets, as_answers, rounded, step_by_step, written_output
-from pomona.modelling import MODELS, Model, Output, Shape, dropped
+from pomona.modelling import MODELS, Output, Shape, dropped
 from pomona.recurrent import states_of
-from pomona.sequences import SequenceBatch, Sequences, words_of
+from pomona.sequences import SequenceBatch, SequenceModel
 
 FIRST_WEIGHTS = 0.1  # uniform between -0.1 and 0.1 as in fairseq, and wider below width 100
 
 
 @MODELS.add("seq2seq_lstm")
 @dataclass(frozen=True)
-class Seq2SeqLSTMModel(Model):
+class Seq2SeqLSTMModel(SequenceModel):
     """LSTM encoder, attention, and a decoder or heads; width 512, one direction and `pair` in the ORCHARD paper."""
-
-    example = "orchard/hard/min-max"
 
     width: int = 128
     bidirectional: bool = True
@@ -42,12 +39,6 @@ class Seq2SeqLSTMModel(Model):
     dropout: float = 0.0
     first_words: float = 1.0  # the first word vectors are uniform between - and + this; 0.1 in fairseq
     beam: int = 1
-
-    def words(self, corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        return words_of(corpus)
-
-    def read(self, corpus: Corpus, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> Sequences:
-        return Sequences.of(corpus, vocabulary, outcomes)
 
     def build(self, shape: Shape) -> nn.Module:
         return Seq2SeqLSTMModule(self, shape)

@@ -9,24 +9,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from pomona.attention import Layer, Norm, sinusoids
-from pomona.corpus import Corpus
 from pomona.decoding import Kind, Targets, as_answers, rounded, written_output
-from pomona.modelling import MODELS, Model, Output, Shape, dropped
-from pomona.sequences import BOS, SequenceBatch, Sequences, words_of
+from pomona.modelling import MODELS, Output, Shape, dropped
+from pomona.sequences import BOS, SequenceBatch, SequenceModel
 
 
 @MODELS.add("seq2seq_transformer")
 @dataclass(frozen=True)
-class Seq2SeqTransformerModel(Model):
+class Seq2SeqTransformerModel(SequenceModel):
     """Transformer encoder, and a decoder or heads; in the paper 6 layers of width 512, 2048 inside, 8 heads, `pair`."""
-
-    example = "orchard/hard/min-max"
 
     width: int = 128
     layers: int = 4
@@ -37,12 +34,6 @@ class Seq2SeqTransformerModel(Model):
     dropout: float = 0.0
     norm: Norm = "pre"  # "post" in the paper, which small and hurried training does not forgive
     beam: int = 1
-
-    def words(self, corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        return words_of(corpus)
-
-    def read(self, corpus: Corpus, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> Sequences:
-        return Sequences.of(corpus, vocabulary, outcomes)
 
     def build(self, shape: Shape) -> nn.Module:
         return Seq2SeqTransformerModule(self, shape)

@@ -68,7 +68,7 @@ _CPU: dict[str, dict[str, Any]] = {
         "model": "seq2seq_transformer", "settings": {"width": 64, "layers": 3, "inner": 128, "norm": "pre"},
         "rate": 2e-3, "epochs": 8,
     },
-    "Oracle": {"model": "quoting_treelstm", "rate": 1e-2, "weight_decay": 0.03, "epochs": 10},
+    "Oracle": {"model": "quoting_treelstm", "rate": 1e-2, "weight_decay": 0.03, "epochs": 20},
     "Looped": {
         "model": "looped_transformer", "settings": {"width": 64, "inner": 128}, "rate": 2e-3, "epochs": 4,
     },
