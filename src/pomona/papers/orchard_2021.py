@@ -63,16 +63,19 @@ _SHARED: dict[str, Any] = {
     "stop": 1_000,
 }
 _CPU: dict[str, dict[str, Any]] = {
-    "LSTM": {"model": "seq2seq_lstm", "settings": {"width": 96}, "rate": 3e-3, "epochs": 10},
+    "LSTM": {"model": "seq2seq_lstm", "settings": {"width": 96}, "rate": 2e-3, "batch": 16, "epochs": 10},
     "Transformer": {
         "model": "seq2seq_transformer", "settings": {"width": 64, "layers": 3, "inner": 128, "norm": "pre"},
-        "rate": 2e-3, "epochs": 8,
+        "rate": 2e-3, "batch": 16, "warmup": 400, "epochs": 12,
     },
     "Oracle": {"model": "quoting_treelstm", "rate": 1e-2, "weight_decay": 0.03, "epochs": 20},
     "Looped": {
-        "model": "looped_transformer", "settings": {"width": 64, "inner": 128}, "rate": 2e-3, "epochs": 4,
+        "model": "looped_transformer", "settings": {"width": 64, "inner": 128}, "rate": 2e-3, "batch": 16,
+        "epochs": 4,
     },
-    "Router": {"model": "data_router", "settings": {"width": 64, "inner": 128}, "rate": 2e-3, "epochs": 4},
+    "Router": {
+        "model": "data_router", "settings": {"width": 64, "inner": 128}, "rate": 2e-3, "batch": 16, "epochs": 4,
+    },
 }  # fmt: skip
 _PAPER_DATA: dict[str, Any] = {"dev_rows": 5_000, "batch": 512, "epochs": 500, "stop": 1_000}
 _PAPER: dict[str, dict[str, Any]] = {
