@@ -43,7 +43,7 @@ def curve(first, second, both, rows=400):
         str(depth): {"rows": rows, **{name: shares(value, depth) for name, value in asked.items()}}
         for depth in paper.DEPTHS
     }
-    return Curve((by_depth,))
+    return Curve((by_depth, by_depth))
 
 
 def as_printed():
@@ -76,6 +76,17 @@ def test_trends_fail_where_one_comparison_does_and_are_open_where_runs_are_missi
     assert {case["verdict"] for trend in trends({}) for case in trend["cases"]} == {"not run"}
 
 
+def test_one_run_gives_no_verdict_and_runs_that_differ_widen_the_interval():
+    curves = as_printed()
+    row = "LSTM hard min-max"
+    good, bad = curve(0.9, 0.9, 0.9).runs[0], curve(0.9, 0.9, 0.75).runs[0]
+    verdict = {}
+    for name, runs in {"one": (good,), "two": (good, good), "apart": (good, bad)}.items():
+        case = trends({**curves, row: Curve(runs)})[0]["cases"]
+        verdict[name] = next(one["verdict"] for one in case if one["above"].startswith(row))
+    assert verdict == {"one": "one run", "two": "yes", "apart": "open"}
+
+
 def test_a_difference_that_the_examples_cannot_show_is_open():
     few = {row: curve(0.86, 0.5, 0.81, rows=30) for row in as_printed()}
     found = {trend["trend"]: trend["verdict"] for trend in trends(few)}
@@ -100,3 +111,7 @@ def test_smoke_trains_a_row_and_sets_it_beside_its_shortcuts(tmp_path):
     assert found["runs"][0]["scores"]["unknown_copies"] is None  # it follows links and reads no arguments
     again = reproduce("orchard_2021", budget="smoke", rows=[row], folder=tmp_path, train_missing=False)
     assert [cell["measured"] for cell in again["cells"]] == [cell["measured"] for cell in found["cells"]]
+    elsewhere = {"budget": "smoke", "folder": tmp_path / "none", "out": tmp_path / "cells.json", "train_missing": False}
+    kept = reproduce("orchard_2021", **elsewhere)  # without the runs, all that was measured is still there
+    for section in ("cells", "runs", "trends", "shortcuts"):
+        assert kept[section] == found[section], section

@@ -118,11 +118,14 @@ def test_results_keep_what_cannot_be_measured_again(data_folder, tmp_path, monke
     first = reproduce("listops_2018", **ask)
     place = next(n for n, cell in enumerate(first["cells"]) if cell["row"] == "LSTM 128D")
     first["cells"][place] |= {"measured": 71.0, "runs": 3}
-    first["runs"] = [{"row": "LSTM 128D", "recipe": {}}]
+    first["runs"] = [{"row": "LSTM 128D", "recipe": {"seed": seed}, "budget": budget}
+                     for seed, budget in ((0, "smoke"), (1, "smoke"), (0, "paper"))]  # fmt: skip
+    first["beside"] = {"one": {"told": 1}}
     out.write_text(json.dumps(first))
     again = reproduce("listops_2018", **ask)
     assert again["cells"] == first["cells"]
     assert again["runs"] == first["runs"]
+    assert again["beside"] == first["beside"]
     out.write_text("{")
     with pytest.raises(FormatError, match="cannot be read as results"):
         reproduce("listops_2018", **ask)

@@ -64,11 +64,28 @@ def test_in_evaluation_the_policy_is_greedy(batch):
 
 
 @pytest.mark.parametrize("baseline", ["learned", "moving_average", "self_critical"])
-def test_each_baseline_gives_a_finite_loss_and_no_gradient_through_the_reward(batch, baseline):
+def test_each_baseline_gives_its_loss_and_no_gradient_through_the_reward(batch, baseline):
+    """The learned one is what a reader of the words guesses, the self-critical one what greedy trees would have got."""
     module = made(baseline=baseline).train()  # among 120 answers some are right by chance, so there is reward
     output = module(batch, torch.Generator().manual_seed(1))
+    count = len(batch.flat) * 2 - len(batch)
+    uniform = torch.rand(count, generator=torch.Generator().manual_seed(1), dtype=torch.double)
+    sentences = sentences_of(batch)
+    root, _, chosen = rl_spinn_by_lists(module, sentences, list(uniform.split((2 * batch.lengths - 1).tolist())))
+    reward = (module.classifier(root).argmax(1) == batch.targets).double()
+    expected, slow = torch.zeros(len(batch), dtype=torch.double), 0.0
+    if baseline == "learned":
+        guess = torch.stack([
+            module.value_head(module.value(np.array(words), np.array([0, len(words)]))[-1])[0] for words in sentences
+        ])  # fmt: skip
+        expected = guess.sigmoid().detach()
+        slow = -(reward * guess.sigmoid().log() + (1 - reward) * (1 - guess.sigmoid()).log()).mean()
+    elif baseline == "self_critical":
+        greedy = module.classifier(rl_spinn_by_lists(module, sentences, None)[0]).argmax(1)
+        expected = (greedy == batch.targets).double()
+    slow = slow - torch.stack([(reward[row] - expected[row]) * log_pi for row, log_pi in chosen]).mean()
+    assert abs(output.penalty - slow) < 1e-12
     output.penalty.backward()
-    assert torch.isfinite(output.penalty)
     assert module.policy.grad.abs().max() > 0
     assert all(weight.grad is None for weight in module.classifier.parameters())
 

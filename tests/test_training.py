@@ -34,12 +34,15 @@ SMALL = Recipe(
 )
 
 
+WHICH = ("best", "last")
+
+
 def weights(run, which):
     return read_torch(run.folder / f"{which}.safetensors")[0]
 
 
 def assert_same_bits(one, two):
-    for which in ("best", "last"):
+    for which in WHICH:
         mine, theirs = weights(one, which), weights(two, which)
         assert mine.keys() == theirs.keys()
         assert all(torch.equal(mine[name], theirs[name]) for name in mine)
@@ -83,6 +86,63 @@ def test_noise_and_moving_averages_go_on_as_well(tmp_path):
     with pytest.raises(Killed):
         train(recipe, tmp_path / "run", save_every=0.0, progress=kill)
     assert_same_bits(train(recipe, tmp_path / "run"), done)
+
+
+def test_steps_in_which_a_weight_has_no_gradient_do_not_count_for_it(tmp_path):
+    """A policy has no choice in sentences of two words, and Adam leaves its weights alone there."""
+    data = tmp_path / "short.tsv"
+    corpus = generate("listops/d20s", split="train", train=400, dev=10, test=10)
+    short = corpus[corpus.lengths <= 12][:12]
+    digits = "".join(f"{digit}\t{digit}\n" for digit in range(8))
+    formats.write(short, data)
+    data.write_text(data.read_text() + digits)
+    recipe = dataclasses.replace(
+        SMALL, model="rl_spinn", data=str(data), data_settings={}, epochs=2, batch=1, dev_rows=4, longest=None
+    )
+    done = train(recipe, tmp_path / "whole")
+
+    def kill(progress):
+        if progress.step == 20:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(recipe, tmp_path / "run", save_every=0.0, progress=kill)
+    assert_same_bits(train(recipe, tmp_path / "run"), done)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"model": "seq2seq_lstm", "data": "orchard/easy/first-last", "fidelity": ("half_width",)}, "lstm is none"),
+        ({"data": "FILE", "data_settings": {"nonsense": 3}}, "is a file: it has no settings"),
+        ({"data": "FILE", "data_settings": {}, "fidelity": ("test_selection",)}, "no test split to select on"),
+    ],
+)  # fmt: skip
+def test_what_would_do_nothing_is_refused(tmp_path, change, words):
+    data = tmp_path / "some.tsv"
+    formats.write(generate("listops/d20s", split="train", train=40, dev=10, test=10), data)
+    change = {name: str(data) if value == "FILE" else value for name, value in change.items()}
+    with pytest.raises(SpecError, match=words):
+        train(dataclasses.replace(SMALL, **change), tmp_path / "run")
+
+
+def test_the_papers_quirks_change_what_they_say(tmp_path):
+    plain, half = (build(dataclasses.replace(SMALL, fidelity=some), ("a",) * 15, tuple(range(10))) for some in
+                   ((), ("half_width",)))  # fmt: skip
+    assert plain.leaf.shape[1] == 2 * half.leaf.shape[1]
+    from pomona.training import corpora
+
+    chosen = corpora(dataclasses.replace(SMALL, fidelity=("test_selection",)))[1]
+    test = generate("listops/d20s", split="test", train=400, dev=50, test=50)
+    assert chosen.fingerprint == test.fingerprint != corpora(SMALL)[1].fingerprint
+
+
+def test_a_model_of_the_processor_is_not_sent_elsewhere(tmp_path, monkeypatch):
+    recipe = dataclasses.replace(SMALL, model="st_gumbel", epochs=1, rows=40)
+    with pytest.raises(SpecError, match="on the processor alone"):
+        train(recipe, tmp_path / "other", device="cuda")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert train(recipe, tmp_path / "run").environment["device"] == "cpu"
 
 
 def test_a_run_killed_between_two_files_ends_with_the_same_bits(tmp_path, whole, monkeypatch):
@@ -150,8 +210,11 @@ def test_a_finished_run_is_left_as_it_is(whole):
 
 
 def test_another_seed_is_another_run(tmp_path, whole):
-    other = train(dataclasses.replace(SMALL, seed=1, epochs=1), tmp_path / "run")
-    assert not torch.equal(weights(other, "last")["leaf"], weights(whole, "last")["leaf"])
+    """Other first weights, and the examples in another order."""
+    one = dataclasses.replace(SMALL, epochs=1)
+    first, second = (train(dataclasses.replace(one, seed=seed), tmp_path / str(seed)) for seed in (0, 1))
+    assert not torch.equal(weights(first, "last")["leaf"], weights(second, "last")["leaf"])
+    assert first.curve[0]["loss"] == whole.curve[0]["loss"] != second.curve[0]["loss"]
 
 
 def test_weights_come_back_and_answer(whole):
@@ -172,6 +235,10 @@ def test_the_best_epoch_on_dev_is_kept(tmp_path):
     best = max(run.curve, key=lambda entry: entry["dev"])
     assert run.summary["dev"] == best["dev"]
     assert run.summary["best_epoch"] == best["epoch"]
+    dev = generate("listops/d20s", split="dev", train=400, dev=50, test=50)
+    shares = {which: float((predict(run, dev, which=which).answers == dev.targets[:, 0]).mean()) for which in WHICH}
+    assert shares == {"best": best["dev"], "last": run.curve[-1]["dev"]}
+    assert shares["best"] > shares["last"]
 
 
 def test_the_rate_rises_and_then_falls_with_the_root_of_the_steps(tmp_path):
@@ -232,7 +299,7 @@ def test_a_corpus_with_new_words_is_an_error(whole):
         predict(whole, corpus)
 
 
-def test_a_full_disk_keeps_the_last_state(tmp_path, monkeypatch):
+def test_a_full_disk_keeps_the_last_state(tmp_path, whole, monkeypatch):
     """A run that can no longer write stops with a clear error, and goes on to the same bits when it can."""
     import pathlib
 
@@ -248,7 +315,7 @@ def test_a_full_disk_keeps_the_last_state(tmp_path, monkeypatch):
         train(SMALL, tmp_path / "run")
     monkeypatch.undo()
     assert not list((tmp_path / "run").glob("*.part"))
-    assert train(SMALL, tmp_path / "run").finished
+    assert_same_bits(train(SMALL, tmp_path / "run"), whole)
 
 
 def test_a_diverging_run_says_so(tmp_path):
@@ -314,4 +381,4 @@ def test_fresh_examples_every_epoch_and_none_of_them_held_out(tmp_path):
     file = tmp_path / "data.tsv"
     formats.write(first, file)
     with pytest.raises(RunError, match="no fresh examples"):
-        train(dataclasses.replace(recipe, data=str(file), dev_rows=20), tmp_path / "file")
+        train(dataclasses.replace(recipe, data=str(file), data_settings={}, dev_rows=20), tmp_path / "file")

@@ -348,7 +348,7 @@ def test_the_paper_is_measured_from_its_folders(noise: None, tmp_path: Path, mon
     empty = reproduce("tre_2019", budget="smoke", folder=tmp_path, train_missing=False)
     assert len(empty["cells"]) == len(tre_2019.PRINTED)
     assert all(cell["measured"] is None for cell in empty["cells"])
-    assert empty["answer"] == "Not measured yet."
+    assert empty["answer"] == ""
     found = reproduce("tre_2019", budget="smoke", where=["game"], folder=tmp_path)
     cells = {(cell["row"], cell["column"]): cell for cell in found["cells"] if cell["where"] == "game"}
     cell = cells["code, exact", "r with generalisation error, all runs"]

@@ -82,6 +82,8 @@ class Model:
 
     name: ClassVar[str]
     example: ClassVar[str] = "listops/d20s"  # a task that it can be trained on
+    gpu: ClassVar[bool] = True  # whether it can be computed anywhere but on the processor
+    quirks: ClassVar[bool] = False  # whether it can have those of the ListOps paper's code
 
     def words(self, corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """The words that the model knows and the answers it may give, from what it is trained on."""
@@ -100,6 +102,17 @@ class Model:
 
 
 MODELS: Registry[Model] = Registry("model", "pomona.models")
+
+
+@contextmanager
+def threads_of(count: int) -> Iterator[None]:
+    """Torch computes with so many threads inside, and with as many as before afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager

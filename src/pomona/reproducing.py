@@ -44,6 +44,7 @@ class Plan:
     threads: int = 1
     train_missing: bool = True
     say: Say = field(default=lambda text: None, repr=False, compare=False)
+    known: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict, repr=False)  # row: records of old runs
 
     def wants(self, where: str, row: str) -> bool:
         """Whether this part may be trained now; what is finished already is measured in any case."""
@@ -153,17 +154,22 @@ def reproduce(
     for place in where:
         if place not in chosen.places:
             raise SpecError(f"{paper} has no {place!r}. {did_you_mean(place, chosen.places)}")
-    plan = Plan(paper, budget, tuple(where), tuple(rows), Path(folder), threads, train_missing, say)
     before = _read(out)
+    records = [record for record in before.get("runs", []) if record.get("budget", "cpu") == budget]
+    known = {row: [record for record in records if record["row"] == row] for row in {one["row"] for one in records}}
+    plan = Plan(paper, budget, tuple(where), tuple(rows), Path(folder), threads, train_missing, say, known)
     found = chosen.measure(plan)
-    known = {cell["row"] for cell in found["cells"]}
+    there = {cell["row"] for cell in found["cells"]}
     for row in rows:
-        if row not in known:
-            raise SpecError(f"{paper} has no row {row!r}. {did_you_mean(row, sorted(known))}")
+        if row not in there:
+            raise SpecError(f"{paper} has no row {row!r}. {did_you_mean(row, sorted(there))}")
     results = {"paper": chosen.title, "environment": environment(threads=threads), **found}
     results["cells"] = _kept_cells(before.get("cells", []), results["cells"])
-    again = {run["row"] for run in results.get("runs", [])}
-    results["runs"] = [*results.get("runs", []), *(run for run in before.get("runs", []) if run["row"] not in again)]
+    mine = [{**record, "budget": budget} for record in results.get("runs", [])]
+    again = {_mark(record) for record in mine}
+    results["runs"] = [*mine, *(record for record in before.get("runs", []) if _mark(record) not in again)]
+    for name in before.keys() - {"paper", "environment", "cells", "runs"}:
+        results[name] = _kept(before[name], results.get(name))
     if out is not None:
         write_json(out, results)
     return results
@@ -189,6 +195,19 @@ def _kept_cells(before: list[Cell], now: list[Cell]) -> list[Cell]:
     made = [old.pop(_place(cell), cell) if cell["measured"] is None else cell for cell in now]
     here = {_place(cell) for cell in now}
     return made + [cell for place, cell in old.items() if place not in here]
+
+
+def _kept(before: Any, now: Any) -> Any:
+    """A section as it is now, or as it was if there is nothing now; one of several parts is so part by part."""
+    if isinstance(before, dict) and isinstance(now, dict) and all(isinstance(part, dict) for part in before.values()):
+        return {**before, **{name: part for name, part in now.items() if part or name not in before}}
+    return now or before
+
+
+def _mark(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a record of a run is of."""
+    seed = record.get("recipe", {}).get("seed")
+    return tuple(str(one) for one in (record.get("budget", "cpu"), record["row"], record.get("column"), seed))
 
 
 def _place(cell: Cell) -> tuple[str, ...]:

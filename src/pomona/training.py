@@ -31,10 +31,10 @@ from pomona import formats
 from pomona.batch import bucketed, by_length, shuffled
 from pomona.compiled import Floats
 from pomona.corpus import Corpus
-from pomona.errors import RunError
-from pomona.modelling import MODELS, Feed, Model, Shape, seeded
+from pomona.errors import RunError, SpecError
+from pomona.modelling import MODELS, Feed, Model, Shape, seeded, threads_of
 from pomona.randomness import stream_key
-from pomona.runs import Predictions, Recipe, Run, environment
+from pomona.runs import MODULE_FIDELITY, Predictions, Recipe, Run, environment
 from pomona.sampling import TASKS, generate
 from pomona.sources import data_file
 from pomona.trees import Forest
@@ -81,6 +81,11 @@ class _State:
 def corpora(recipe: Recipe) -> tuple[Corpus, Corpus]:
     """The training corpus of a recipe and the one its weights are chosen on."""
     if Path(recipe.data).is_file():
+        if recipe.data_settings or "test_selection" in recipe.fidelity:
+            raise SpecError(
+                f"{recipe.data} is a file: it has no settings (data_settings = {dict(recipe.data_settings)}) and no "
+                "test split to select on (test_selection); leave them out, or name a task"
+            )
         whole = formats.read(recipe.data)
         order = np.random.Generator(np.random.Philox(key=int(stream_key("hold out", recipe.data_seed))))
         rows = order.permutation(len(whole))
@@ -150,22 +155,15 @@ def train(
     run = Run.open(folder, recipe)
     if run.finished:
         return run
-    with run.locked(), _threads(threads):
-        where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    model = model_of(recipe)
+    if not model.gpu and device not in (None, "cpu"):
+        raise SpecError(f"{recipe.model} is computed on the processor alone; leave out device = {device!r}")
+    with run.locked(), threads_of(threads):
+        where = device or ("cuda" if model.gpu and torch.cuda.is_available() else "cpu")
         run.write("environment.json", environment(device=where, threads=threads))
         with _memory_errors(recipe):
             _Trainer(run, torch.device(where), save_every, progress).go()
     return run
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @contextmanager
@@ -335,7 +333,7 @@ class _Trainer:
         self.state.seconds, self.clock = self.state.seconds + now - self.clock, now
         arrays = {f"weight.{name}": weight for name, weight in self._weights().items()}
         for name, weight in zip(self.names, self.weights, strict=True):
-            for moment in ("exp_avg", "exp_avg_sq"):
+            for moment in ("step", "exp_avg", "exp_avg_sq"):
                 if weight in self.adam.state:
                     arrays[f"{moment}.{name}"] = self.adam.state[weight][moment]
         about = {**self._about(), "state": asdict(self.state)}
@@ -353,8 +351,9 @@ class _Trainer:
                 tensor.copy_(arrays[f"weight.{name}"])
             for name, weight in zip(self.names, self.weights, strict=True):
                 if f"exp_avg.{name}" in arrays:
+                    steps = arrays.get(f"step.{name}", torch.tensor(float(self.state.step)))  # those with a gradient
                     self.adam.state[weight] = {
-                        "step": torch.tensor(float(self.state.step), device=self.device),
+                        "step": steps.to(self.device),
                         "exp_avg": arrays[f"exp_avg.{name}"].to(self.device),
                         "exp_avg_sq": arrays[f"exp_avg_sq.{name}"].to(self.device),
                     }
@@ -396,8 +395,14 @@ def model_of(recipe: Recipe) -> Model:
 
 def build(recipe: Recipe, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> nn.Module:
     """The module of a recipe with its first weights, which depend on the recipe's seed alone."""
+    model = model_of(recipe)
+    odd = [name for name in recipe.fidelity if name in MODULE_FIDELITY]
+    if odd and not model.quirks:
+        raise SpecError(
+            f"fidelity: {', '.join(odd)} is of the ListOps paper's models, and {recipe.model} is none; leave it out"
+        )
     with seeded(int(stream_key("first weights", recipe.seed)) >> 1):
-        return model_of(recipe).build(Shape(len(vocabulary), len(outcomes), recipe.fidelity))
+        return model.build(Shape(len(vocabulary), len(outcomes), recipe.fidelity))
 
 
 def load(run: Run, which: str = "best") -> tuple[nn.Module, tuple[str, ...], tuple[Any, ...]]:
@@ -457,7 +462,7 @@ def predict(run: Run, corpus: Corpus, *, which: str = "best", device: str = "cpu
     """What a trained run says of any corpus."""
     module, vocabulary, outcomes = load(run, which)
     feed = model_of(run.recipe).read(corpus, vocabulary, outcomes)
-    with _threads(threads), _memory_errors(run.recipe):
+    with threads_of(threads), _memory_errors(run.recipe):
         logits, trees = answer(module.to(device), _answer_batches(feed, device))
     return Predictions(corpus.fingerprint, outcomes, logits, trees, vocabulary)
 
@@ -470,7 +475,7 @@ def represent(
     feed = model_of(run.recipe).read(corpus, vocabulary, outcomes)
     found: list[npt.NDArray[np.float32]] = []
     batches = _answer_batches(feed, device)
-    with _threads(threads), _memory_errors(run.recipe), torch.no_grad():
+    with threads_of(threads), _memory_errors(run.recipe), torch.no_grad():
         module.to(device).eval()
         for batch in batches:
             output = module(batch)

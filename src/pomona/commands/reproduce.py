@@ -53,14 +53,14 @@ def reproduce(
          *(_number(cell[key]) for key in _NUMBERS), cell["runs"])
         for cell in shown
     ]  # fmt: skip
-    columns = ["", "row", "column", "paper", "ours", "deviation", "lowest", "highest", "runs"]
+    columns = ["", "row", "column", "paper", "ours", "deviation", "low", "high", "runs"]
     terminal.out.print(terminal.table(terminal.plain(found["paper"]), columns, rows, left=3))
     if "ladder" in found:
         rungs = [(name, _number(value)) for name, value in found["ladder"].items()]
         terminal.out.print(
             terminal.table("What cheap information scores on the same test set", ["sees", "accuracy"], rungs)
         )
-    if "answer" in found:
+    if found.get("answer"):
         terminal.out.print(terminal.plain(found["answer"]))
     if out is not None:
         terminal.out.print(f"Wrote {terminal.plain(out)}")

@@ -22,6 +22,8 @@ from pomona.recurrent import LSTM
 class BiLSTMModel(Model):
     """Two LSTMs that read from either end; `width` is that of each."""
 
+    quirks = True
+
     width: int = 128
     hidden: int = 16
 

@@ -33,6 +33,9 @@ CACHE = 1 << 23  # bytes of spans that are worked on together
 class ChartModel(Model):
     """A TreeLSTM over all trees at once, weighted by a soft chart."""
 
+    quirks = True
+    gpu = False
+
     width: int = 128
     hidden: int = 16
     leaf_deviation: float = 0.5

@@ -24,6 +24,8 @@ from pomona.recurrent import LSTM
 class LSTMModel(Model):
     """A one-layer LSTM that reads from left to right."""
 
+    quirks = True
+
     width: int = 128
     hidden: int = 16
 

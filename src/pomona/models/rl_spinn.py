@@ -35,6 +35,9 @@ VALUE_WIDTH = 100  # of the learned baseline, as in the paper's code
 class RLSPINNModel(Model):
     """A TreeLSTM over trees drawn by a shift-reduce policy, trained by REINFORCE."""
 
+    quirks = True
+    gpu = False
+
     width: int = 128
     hidden: int = 16
     leaf_deviation: float = 0.1

@@ -36,6 +36,9 @@ SMALLEST = 1e-5  # so that a temperature that swings never is 0
 class STGumbelModel(Model):
     """A TreeLSTM over trees of its own choice, trained by straight-through Gumbel softmax."""
 
+    quirks = True
+    gpu = False
+
     width: int = 128
     hidden: int = 16
     leaf: Literal["none", "linear", "rnn"] = "none"

@@ -21,6 +21,8 @@ from pomona.modelling import MODELS, Model, Output, Shape, halved
 class TreeLSTMModel(Model):
     """A TreeLSTM that is given the gold trees."""
 
+    quirks = True
+
     width: int = 128
     hidden: int = 16
     leaf_deviation: float = 0.1  # of the first leaf vectors; 1.0 in the paper's code learns far more slowly

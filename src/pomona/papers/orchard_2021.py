@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import pairwise
-from statistics import fmean
+from statistics import fmean, variance
 from typing import Any
 
 import numpy as np
@@ -114,7 +114,7 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
 
 
 def recipes(budget: Budget) -> dict[str, list[Recipe]]:
-    """The runs of each row."""
+    """The runs of each row; every seed has training and test examples of its own."""
     made: dict[str, list[Recipe]] = {}
     for row, model, difficulty, family in rows():
         settings = {**_SHARED, **_CPU[model], "data": f"orchard/{difficulty}/{family}"}
@@ -128,7 +128,7 @@ def recipes(budget: Budget) -> dict[str, list[Recipe]]:
             settings["data_settings"] = {**settings.get("data_settings", {}), "copies": "digits"}
         recipe = Recipe(**settings)
         seeds = 1 if budget == "smoke" else SEEDS[model]
-        made[row] = [dataclasses.replace(recipe, seed=seed) for seed in range(seeds)]
+        made[row] = [dataclasses.replace(recipe, seed=seed, data_seed=seed) for seed in range(seeds)]
     return made
 
 
@@ -142,7 +142,9 @@ class Orchard2021(Paper):
 
     def measure(self, plan: Plan) -> dict[str, Any]:
         runs = _runs(plan)
-        curves = {row: Curve.of(some) for row, some in runs.items() if some}
+        curves = {row: Curve.of([run.scores for run in some]) for row, some in runs.items() if some}
+        for row, some in plan.known.items():  # measured before, their runs no longer here
+            curves.setdefault(row, Curve.of([record["scores"] for record in some]))
         found = [_cell(plan, where, row, depth, question, curves) for where, row, depth, question in _places()]
         return {
             "cells": found,
@@ -214,24 +216,27 @@ class Curve:
     runs: tuple[dict[str, dict[str, Any]], ...]  # `by_depth` of each
 
     @classmethod
-    def of(cls, runs: list[Run]) -> Curve:
-        return cls(tuple(run.scores["bins"]["by_depth"] for run in runs))
+    def of(cls, scores: list[dict[str, Any]]) -> Curve:
+        """Of the scores of runs, or of their records."""
+        return cls(tuple(one.get("bins", one)["by_depth"] for one in scores))
 
     def shares(self, depth: int, question: str) -> list[float]:
         return [run[str(depth)][question][0] for run in self.runs]
 
     def counts(self, depth: int, question: str) -> tuple[int, int]:
-        """Right, and of how many, all runs together."""
+        """Right, and of how many, all runs together; each has examples of its own."""
         asked = [run[str(depth)]["rows"] for run in self.runs]
         right = [share * rows for share, rows in zip(self.shares(depth, question), asked, strict=True)]
         return round(sum(right)), sum(asked)
 
     def mean(self, depths: tuple[int, ...], question: str) -> tuple[float, float]:
-        """The mean share over depths, and the variance that so many examples leave."""
+        """The mean share over depths, and its variance: what so many examples leave, or the runs, whichever is more."""
         counts = [self.counts(depth, question) for depth in depths]
         shares = [(right + 1) / (of + 2) for right, of in counts]  # never 0 or 1, so the variance is honest
-        variance = fmean(share * (1 - share) / (of + 2) for share, (_, of) in zip(shares, counts, strict=True))
-        return fmean(right / of for right, of in counts), variance / len(depths)
+        drawn = fmean(share * (1 - share) / (of + 2) for share, (_, of) in zip(shares, counts, strict=True))
+        means = [fmean(some) for some in zip(*(self.shares(depth, question) for depth in depths), strict=True)]
+        trained = variance(means) / len(means) if len(means) > 1 else 0.0  # holds what examples leave, too
+        return fmean(right / of for right, of in counts), max(drawn / len(depths), trained)
 
 
 # -- the trends ------------------------------------------------------------------------------------------------------
@@ -242,8 +247,10 @@ _GOOD, _CLEAR = 0.8, 0.1  # what "good" and "clearly" are taken to mean
 def trends(curves: dict[str, Curve]) -> list[dict[str, Any]]:
     """T1 to T8 with every comparison they make: difference in percentage points, 95 % interval, yes, no or open.
 
-    A comparison is "yes" if its whole interval is above 0, "no" if it is below, else "open". A trend holds if all its
-    comparisons do, fails if one is "no", and is open otherwise, or while a run is missing.
+    A comparison is "yes" if its whole interval is above 0, "no" if it is below, else "open"; both sides are taken as
+    independent, which is on the safe side where they answer the same examples. A trend holds if all its comparisons do,
+    fails if one is "no", and is open otherwise, or while a row has fewer than two runs: one does not tell what another
+    training would have given.
     """
     found = []
     for name, text, comparisons in _trends():
@@ -329,6 +336,7 @@ def _compared(curves: dict[str, Curve], one: Side, other: Side | None, margin: f
     about = {"above": _named(one), "below": None if other is None else _named(other), "margin": round(100 * margin, 1)}
     if any(row not in curves for row, _, _ in sides):
         return {**about, "difference": None, "interval": None, "verdict": "not run"}
+    runs = min(len(curves[row].runs) for row, _, _ in sides)
     means = [curves[row].mean(depths, question) for row, depths, question in sides]
     difference = means[0][0] - margin - (means[1][0] if other is not None else 0.0)
     spread = 1.96 * float(np.sqrt(sum(variance for _, variance in means)))
@@ -337,7 +345,7 @@ def _compared(curves: dict[str, Curve], one: Side, other: Side | None, margin: f
         **about,
         "difference": round(100 * difference, 2),
         "interval": [round(100 * low, 2), round(100 * high, 2)],
-        "verdict": "yes" if low > 0 else "no" if high < 0 else "open",
+        "verdict": "one run" if runs < 2 else "yes" if low > 0 else "no" if high < 0 else "open",
     }
 
 
@@ -354,12 +362,13 @@ def _preset(recipe: Recipe) -> str:
 
 
 @cache
-def _train(data: str, settings: tuple[tuple[str, Any], ...]) -> Corpus:
-    return generate(data, "train", 0, min(8_000, dict(settings).get("train", 8_000)), **dict(settings))
+def _train(data: str, seed: int, settings: tuple[tuple[str, Any], ...]) -> Corpus:
+    return generate(data, "train", seed, dict(settings).get("train"), **dict(settings))
 
 
 def _trained_on(recipe: Recipe) -> Corpus:
-    return _train(recipe.data, tuple(sorted(recipe.data_settings.items())))
+    """The first epoch of a run; its words are all that the model knows."""
+    return _train(recipe.data, recipe.data_seed, tuple(sorted(recipe.data_settings.items())))
 
 
 def _shortcuts(recipe: Recipe) -> dict[str, dict[str, list[float | None]]]:

@@ -24,6 +24,7 @@ from pomona.errors import SpecError
 from pomona.experiments import compounds, dynamics, figures, games, similarity
 from pomona.experiments.folders import Folder
 from pomona.experiments.reference_game import READINGS, Game
+from pomona.modelling import threads_of
 from pomona.reproducing import PAPERS, Budget, Cell, Paper, Plan
 
 # experiment, row, column: what was printed. Rows are solvers; the paper has one, which it calls TRE.
@@ -75,7 +76,8 @@ class Tre2019(Paper):
             asked = (
                 not plan.where or place in plan.where or (place in ("dynamics", "game") and "similarity" in plan.where)
             )
-            judged, cells = measure(plan, asked and plan.train_missing)
+            with threads_of(plan.threads):
+                judged, cells = measure(plan, asked and plan.train_missing)
             found[place] = judged
             found["cells"] += cells
         found["cells"] = _printed(plan, found["cells"]) + found["cells"]
@@ -84,7 +86,7 @@ class Tre2019(Paper):
 
 
 def answer(game: Mapping[str, Any]) -> str:
-    """Does the paper's correlation survive the exact solver? As far as it was measured."""
+    """Does the paper's correlation survive the exact solver? As far as it was measured; nothing if it was not."""
     told = []
     for reading, judged in game.items():
         rows = {(row["tre"], row["against"], row["runs"]): row for row in judged["correlations"]}
@@ -98,7 +100,7 @@ def answer(game: Mapping[str, Any]) -> str:
             f"{reading}, {judged['pairs']} pairs: the correlation of TRE with generalisation error {survives} the "
             f"exact solver: r = {_range(exact)}, as published r = {_range(legacy)}{beyond}"
         )
-    return ". ".join(told) + "." if told else "Not measured yet."
+    return ". ".join(told) + "." if told else ""
 
 
 def _range(found: Mapping[str, Any]) -> str:
@@ -163,10 +165,12 @@ def _compounds(plan: Plan, allowed: bool) -> tuple[dict[str, Any], list[Cell]]:
         plan.say(f"compounds: there is no {data / 'reddy.txt'}; set POMONA_DATA to the folder that holds compounds/")
         return {}, []
     opened = Folder.open(folder, {"experiment": "compounds"})
+    sources = {path.name: path.stat().st_size for path in sorted(data.iterdir())}
     judged: dict[str, Any] = opened.read("judged.json", {})
-    if allowed and not judged:
+    if allowed and (not judged or opened.read("sources.json", {}) != sources):
         judged = _judge_compounds(data, plan)
         opened.write("judged.json", judged)
+        opened.write("sources.json", sources)
     if not judged:
         return {}, []
     figures.draw_compounds(plan.home / "compounds.svg", judged)
