@@ -429,3 +429,81 @@ def test_two_questions_an_example_are_one_answer_in_the_explorer(tmp_path: Path)
     for row, place in enumerate(unpack(block)["answers"][:40]):
         assert block["texts"][place] == ", ".join(str(corpus.outcomes[one]) for one in places[row])
         assert gold["answers"][unpack(gold)["targets"][row]] == ", ".join(map(str, corpus[row].target))
+
+
+class TestWhatTrainingLeaves:
+    """Runs of tasks with certificates, and folders that are damaged."""
+
+    @pytest.fixture
+    def run(self, tmp_path: Path) -> Run:
+        corpus = small_test()
+        return add_run(tmp_path / "run", Recipe("lstm", data_settings=SMALL), corpus, said(corpus, 0.7, 1))
+
+    def test_the_certificate_that_training_wrote_is_shown(self, run: Run) -> None:
+        from pomona.fairness import certify
+
+        certificate = certify(every_sentence()[[0, 1, 2]], every_sentence()[[0, 2, 5, 7]])
+        run.write("certificate.json", {"encodings": {"train": 3}, "certificate": certificate.plain()})
+        found = gather([run.folder])
+        assert [one for _, one in found.certificates] == [certificate]
+
+    @pytest.mark.parametrize("kept", ["{", "[]", '{"x": 1}', '{"encodings": {}, "certificate": {"witnesses": 1}}'])
+    def test_a_damaged_certificate_is_a_note_and_the_report_stays(self, run: Run, kept: str) -> None:
+        (run.folder / "certificate.json").write_text(kept)
+        found = collect(gather([run.folder]))
+        assert "certificate.json" in found.notes[0]
+        assert len(found.tests) == 1
+
+    def test_only_what_has_an_accuracy_is_a_test(self, run: Run) -> None:
+        run.add_scores("nodes", {"VP": 0.5})
+        assert [test.name for test in collect(gather([run.folder])).tests] == ["test"]
+
+    @pytest.mark.parametrize(
+        ("name", "content", "words"),
+        [
+            ("curve.jsonl", '{"epoch": 0}\n{"epo', "curve.jsonl cannot be read"),
+            ("curve.jsonl", "3\n", "a line is no object"),
+            ("scores.json", "[1, 2]", "it holds no object"),
+            ("scores.json", '{"test": {"accuracy": 0.5, "by_length": {"a": ["x", 1]}}}', "are not all numbers"),
+            ("scores.json", '{"test": {"accuracy": "x"}}', "are not all numbers"),
+            ("scores.json", '{"test": {"accuracy": 0.5, "interval": "ab"}}', "are not all numbers"),
+            ("scores.json", '{"../test": {"accuracy": 0.5}}', "plain file name"),
+            ("predictions/test.safetensors", "xx", "cannot be read as a safetensors file"),
+        ],
+    )
+    def test_a_damaged_run_is_an_error_that_names_the_file(
+        self, run: Run, tmp_path: Path, name: str, content: str, words: str
+    ) -> None:
+        (run.folder / name).write_text(content)
+        with pytest.raises(PomonaError, match=re.escape(words)):
+            report([run.folder], tmp_path / "out", with_figures=False)
+
+    def test_tensors_that_are_no_predictions_are_an_error(self, run: Run) -> None:
+        from safetensors.numpy import save_file
+
+        save_file({"x": np.zeros(3)}, run.folder / "predictions" / "test.safetensors")
+        with pytest.raises(PomonaError, match="holds no predictions of ours"):
+            collect(gather([run.folder]))
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            {"cells": [{**CELLS[0], "interval": "ab"}]},
+            {"cells": CELLS, "shortcuts": [1]},
+            {"cells": CELLS, "shortcuts": {"a": {"top 1": {"3": [1, 2]}}}},
+            {**fit(), "shuffle": [1]},
+            {**fit(), "interval": [1]},
+        ],
+    )
+    def test_a_damaged_document_is_an_error(self, tmp_path: Path, content: Any) -> None:
+        (tmp_path / "a.json").write_text(json.dumps(content))
+        with pytest.raises(FormatError, match="a.json"):
+            gather([tmp_path / "a.json"])
+
+    def test_links_that_lead_in_circles_end(self, tmp_path: Path) -> None:
+        for name in ("one", "two"):
+            (tmp_path / name).symlink_to(".")
+        with pytest.raises(FormatError, match="no run, and no file of ours"):
+            gather([tmp_path])
+        documents(tmp_path)
+        assert len(gather([tmp_path]).results) == 1

@@ -112,3 +112,13 @@ def test_runs_are_read_without_torch():
 
 def test_the_environment_is_plain():
     assert json.loads(json.dumps(environment(threads=1)))["threads"] == 1
+
+
+@pytest.mark.parametrize("name", ["../best", "a/b", "", "a\\b", "a\nb", "x" * 300])
+def test_predictions_are_kept_under_plain_names_only(tmp_path, name):
+    run = Run.open(tmp_path / "run", Recipe("lstm"))
+    said = Predictions("0", (0, 1), np.zeros((1, 2), np.float32))
+    for attempt in (lambda: run.add_predictions(name, said), lambda: run.predictions(name)):
+        with pytest.raises(RunError, match="plain file name"):
+            attempt()
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["recipe.json"]

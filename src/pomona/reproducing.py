@@ -184,9 +184,20 @@ def _read(out: str | Path | None) -> dict[str, Any]:
     if out is None or not Path(out).exists():
         return {}
     try:
-        return dict(json.loads(Path(out).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
+        found = json.loads(Path(out).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise FormatError(f"{out} is there and cannot be read as results: {error}. Move it away.") from None
+    parts = {"cells": ("where", "row", "column", "measured", "budget"), "runs": ("row",)}
+    if not isinstance(found, dict) or not all(
+        _records(found.get(name, []), needed) for name, needed in parts.items()
+    ):
+        raise FormatError(f"{out} is there and is no file of results: its cells are not ours. Move it away.")
+    return found
+
+
+def _records(part: Any, needed: tuple[str, ...]) -> bool:
+    """Whether this is a list of objects that have what is needed."""
+    return isinstance(part, list) and all(isinstance(one, dict) and set(needed) <= one.keys() for one in part)
 
 
 def _kept_cells(before: list[Cell], now: list[Cell]) -> list[Cell]:

@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pomona.binary import from_transitions, transitions
-from pomona.errors import FormatError, RunError, SpecError, did_you_mean
+from pomona.errors import FormatError, RunError, SpecError, TreeError, did_you_mean
 from pomona.files import replacing, write_json
 from pomona.registry import settings_of, validated
 from pomona.trees import Forest
@@ -48,6 +48,7 @@ FIDELITY = {
 }
 MODULE_FIDELITY = ("half_width", "left_padding", "batch_layernorm")  # those that are a matter of the module
 SHORT_TRAINING = 50
+LONGEST_NAME = 200  # bytes of a test's name, which becomes a file's name
 
 
 @dataclass(frozen=True)
@@ -168,11 +169,14 @@ class Predictions:
     @classmethod
     def load(cls, path: Path) -> Predictions:
         arrays, about = read_tensors(path)
-        trees = None
-        if "steps" in arrays:
-            trees = from_transitions(arrays["steps"], arrays["start"], arrays["leaves"], tuple(about["names"]))
-        words = tuple(about.get("vocabulary", ()))
-        return cls(about["corpus"], tuple(about["outcomes"]), arrays["logits"], trees, words)
+        try:
+            trees = None
+            if "steps" in arrays:
+                trees = from_transitions(arrays["steps"], arrays["start"], arrays["leaves"], tuple(about["names"]))
+            words = tuple(about.get("vocabulary", ()))
+            return cls(str(about["corpus"]), tuple(about["outcomes"]), arrays["logits"], trees, words)
+        except (KeyError, TypeError, AttributeError, TreeError) as error:
+            raise RunError(f"{path} holds no predictions of ours: {type(error).__name__} {error}") from None
 
 
 def read_tensors(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
@@ -258,40 +262,50 @@ class Run:
         except FormatError as error:
             raise RunError(f"the run cannot be saved: {error}") from error
 
-    def read_json(self, name: str, default: Any) -> Any:
+    def read_json(self, name: str) -> dict[str, Any]:
+        """A JSON document of the folder; empty if it is not there."""
         path = self.folder / name
         try:
-            return json.loads(path.read_text(encoding="utf-8")) if path.exists() else default
+            found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         except (OSError, ValueError) as error:
             raise RunError(f"{path} cannot be read: {error}") from None
+        if not isinstance(found, dict):
+            raise RunError(f"{path} cannot be read: it holds no object")
+        return found
 
     @property
     def curve(self) -> list[dict[str, Any]]:
         """One entry an epoch: losses, dev accuracy, rate, examples a second."""
         path = self.folder / "curve.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        try:
+            entries = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        except (OSError, ValueError) as error:
+            raise RunError(f"{path} cannot be read, its end may be cut off: {error}") from None
+        if not all(isinstance(entry, dict) for entry in entries):
+            raise RunError(f"{path} cannot be read: a line is no object")
+        return entries
 
     def write_curve(self, curve: Sequence[Mapping[str, Any]]) -> None:
         self.write_bytes("curve.jsonl", "".join(json.dumps(entry) + "\n" for entry in curve).encode())
 
     @property
     def finished(self) -> bool:
-        return bool(self.read_json("summary.json", {}))
+        return bool(self.summary)
 
     @property
     def summary(self) -> dict[str, Any]:
         """Best epoch, its dev accuracy, seconds of training; empty while the run goes on."""
-        return dict(self.read_json("summary.json", {}))
+        return self.read_json("summary.json")
 
     @property
     def data(self) -> dict[str, str]:
         """Fingerprints of the corpora that the run was trained and chosen on."""
-        return dict(self.read_json("data.json", {}))
+        return self.read_json("data.json")
 
     @property
     def certificate(self) -> dict[str, Any]:
         """What shows that dev is held out in the sense of the task; empty for tasks that need no such thing."""
-        return dict(self.read_json("certificate.json", {}))
+        return self.read_json("certificate.json")
 
     def check_data(self, found: Mapping[str, str]) -> None:
         """Keep the fingerprints, or refuse if the run was begun, and so partly trained, on other examples."""
@@ -307,23 +321,33 @@ class Run:
     @property
     def environment(self) -> dict[str, Any]:
         """Versions and machine of the training."""
-        return dict(self.read_json("environment.json", {}))
+        return self.read_json("environment.json")
 
     @property
     def scores(self) -> dict[str, Any]:
         """What was measured, by name of corpus."""
-        return dict(self.read_json("scores.json", {}))
+        return self.read_json("scores.json")
 
     def add_scores(self, name: str, scores: Mapping[str, Any]) -> None:
         self.write("scores.json", {**self.scores, name: dict(scores)})
 
+    def predictions_at(self, name: str) -> Path:
+        """Where predictions of this name are kept; a name that would lead to another folder is an error."""
+        if not name.isprintable() or not name or set(name) & set("/\\") or len(os.fsencode(name)) > LONGEST_NAME:
+            raise RunError(
+                f"predictions cannot be kept under the name {name[:60]!r}: take a plain file name without slashes, of "
+                f"at most {LONGEST_NAME} bytes, as test"
+            )
+        return self.folder / "predictions" / f"{name}.safetensors"
+
     def predictions(self, name: str) -> Predictions | None:
-        path = self.folder / "predictions" / f"{name}.safetensors"
+        path = self.predictions_at(name)
         return Predictions.load(path) if path.exists() else None
 
     def add_predictions(self, name: str, predictions: Predictions) -> None:
+        path = self.predictions_at(name)
         try:
-            predictions.save(self.folder / "predictions" / f"{name}.safetensors")
+            predictions.save(path)
         except FormatError as error:
             raise RunError(f"the run cannot be saved: {error}") from error
 

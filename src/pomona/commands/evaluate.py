@@ -118,6 +118,7 @@ def _kept(subject: Any, corpus: Corpus, name: str, weights: str, model: str) -> 
     if not isinstance(subject, Run):
         raise RunError(f"--name keeps scores in a run's folder, and {model!r} is none; --save-answers writes a file")
 
+    subject.predictions_at(name)  # a name that cannot be kept is said before the work, not after it
     from pomona.training import predict
 
     predictions = predict(subject, corpus, which=weights)

@@ -134,6 +134,14 @@ class Certificate:
         """Read what `save` wrote."""
         try:
             data = json.loads(read_bytes(path))
+        except (ValueError, RecursionError) as error:
+            raise FormatError(f"not a certificate: {error}", path=path) from None
+        return cls.from_plain(data, path)
+
+    @classmethod
+    def from_plain(cls, data: Any, path: str | Path | None = None) -> Certificate:
+        """What `plain` gave; `path` says where it stood."""
+        try:
             if not isinstance(data, dict) or data.get("format") != _VERSION:
                 raise ValueError(f'the field "format" is not {_VERSION!r}')
             made = cls(

@@ -25,7 +25,7 @@ from pomona.corpus import Corpus
 from pomona.errors import PomonaError, SpecError
 from pomona.measures.accuracy import accuracy, grouped, wilson
 from pomona.measures.effective_depth import effective_depth
-from pomona.reporting.inputs import Inputs
+from pomona.reporting.inputs import Inputs, checked_scores
 from pomona.runs import Predictions, Recipe, Run, Score
 from pomona.sampling import TASKS, generate
 from pomona.shortcuts import Ladder, ladder
@@ -74,9 +74,13 @@ def collect(inputs: Inputs, data: Sequence[str] = (), say: Say = lambda text: No
     names = distinct([run.folder for run in inputs.runs])
     finder = _Finder(data)
     answered: dict[str, list[_Answers]] = {}
-    notes = []
+    notes = list(inputs.notes)
     for number, run in enumerate(inputs.runs):
-        kept = {name: dict(scores) for name, scores in run.scores.items() if isinstance(scores, dict)}
+        kept = {  # what is kept there besides, such as the accuracy at every node, is no test
+            name: checked_scores(scores, run.folder / "scores.json")
+            for name, scores in run.scores.items()
+            if isinstance(scores, dict) and "accuracy" in scores
+        }
         stored = sorted(path.stem for path in (run.folder / "predictions").glob("*.safetensors"))
         if not kept and not stored:
             notes.append(

@@ -25,11 +25,12 @@ def curve_plots(number: int, content: Spec) -> Iterator[Plot]:
         if point is None or not isinstance(cell.get("measured"), (int, float)):
             continue
         model, *data = cell["row"].split()
-        low, high = cell.get("interval") or (cell["measured"], cell["measured"])
+        interval = cell.get("interval")
+        low, high = interval if isinstance(interval, list) else (cell["measured"], cell["measured"])
         about = {"model": model, "depth": int(point[2]), "share": cell["measured"], "low": low, "high": high}
         plots.setdefault((cell["where"], " ".join(data), point[1]), []).append({**about, "runs": cell.get("runs")})
     for (where, data, question), rows in plots.items():
-        beside = content.get("shortcuts", {}).get(data.replace(" ", "/", 1), {})
+        beside = (content.get("shortcuts") or {}).get(data.replace(" ", "/", 1), {})
         cheap = [
             {"shortcut": name, "depth": int(depth), "share": shares[PLACES.index(question)]}
             for name in DRAWN

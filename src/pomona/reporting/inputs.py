@@ -32,7 +32,8 @@ class Inputs:
     runs: list[Run] = field(default_factory=list)
     results: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)  # of `pomona reproduce`
     fits: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)  # of `pomona tre --out`
-    certificates: list[tuple[Path, Certificate]] = field(default_factory=list)  # of `pomona certify --out`
+    certificates: list[tuple[Path, Certificate]] = field(default_factory=list)  # of `pomona certify --out`, or a run's
+    notes: list[str] = field(default_factory=list)  # what could not be read and is not worth losing the report over
 
     @property
     def empty(self) -> bool:
@@ -54,14 +55,18 @@ def gather(paths: Sequence[str | Path]) -> Inputs:
 def _take(path: Path, found: Inputs, seen: set[Path], *, named: bool) -> bool:
     """Take what is here and was not taken before; False if nothing of ours is here."""
     if path.resolve() in seen:
-        return True
+        return not found.empty
     if (path / "recipe.json").is_file():
         seen.add(path.resolve())
         found.runs.append(Run.read(path))
         if (path / "certificate.json").is_file():
-            _take(path / "certificate.json", found, seen, named=True)
+            try:
+                _take(path / "certificate.json", found, seen, named=True)
+            except FormatError as error:
+                found.notes.append(f"The certificate of a run is left out: {error}.")
         return True
     if path.is_dir():
+        seen.add(path.resolve())  # before what is in it: a link may lead back here
         inside = [
             one for one in sorted(path.iterdir()) if one.name[0] != "." and (one.is_dir() or one.suffix == ".json")
         ]
@@ -82,8 +87,9 @@ def _document(path: Path, found: Inputs, *, named: bool) -> bool:
             raise FormatError(f"this is not JSON: {error}", path=path) from None
         return False
     if isinstance(content, dict):
-        if "witnesses" in content and "coverage" in content:
-            found.certificates.append((path, Certificate.load(path)))
+        evidence = content["certificate"] if "encodings" in content and "certificate" in content else content
+        if isinstance(evidence, dict) and "witnesses" in evidence and "coverage" in evidence:
+            found.certificates.append((path, Certificate.from_plain(evidence, path)))
             return True
         if "cells" in content:
             found.results.append((path, checked_results(content, path)))
@@ -110,7 +116,23 @@ def checked_results(content: dict[str, Any], path: Path) -> dict[str, Any]:
         for key in NUMBERS:
             if not _number(cell.get(key)):
                 raise FormatError(f"cell {number}: {key} = {cell[key]!r} is neither a number nor null", path=path)
+        if not _number(cell.get("interval")) and not _pair(cell["interval"]):  # half a width, or both ends
+            raise FormatError(f"cell {number}: interval = {cell['interval']!r} is neither one number nor two", path=path)
+    if not _curves(content.get("shortcuts") or {}):
+        raise FormatError('"shortcuts" is not {data: {shortcut: {depth: [first, second, both]}}}', path=path)
     return content
+
+
+def _curves(shortcuts: Any) -> bool:
+    """Whether what cheap information scores is there by data, name and depth, as three numbers or nulls each."""
+    if not isinstance(shortcuts, dict) or not all(isinstance(one, dict) for one in shortcuts.values()):
+        return False
+    curves = [curve for one in shortcuts.values() for curve in one.values()]
+    return all(isinstance(curve, dict) for curve in curves) and all(
+        depth.isdecimal() and isinstance(shares, list) and len(shares) == 3 and all(map(_number, shares))
+        for curve in curves
+        for depth, shares in curve.items()
+    )
 
 
 def checked_fit(content: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -123,7 +145,26 @@ def checked_fit(content: dict[str, Any], path: Path) -> dict[str, Any]:
     numbers = [content.get("score"), *content["per_item"], *(one.get("tre") for one in items if isinstance(one, dict))]
     if not all(map(_number, numbers)) or not all(isinstance(one, dict) for one in items):
         raise FormatError("not a fit of `pomona tre --out`: a score is no number", path=path)
+    for key, kind in (("shuffle", dict), ("heldout", dict), ("interval", dict), ("notes", list)):
+        if content.get(key) and not isinstance(content[key], kind):
+            raise FormatError(f"not a fit of `pomona tre --out`: {key!r} is of another kind", path=path)
     return content
+
+
+def checked_scores(scores: dict[str, Any], path: Path) -> dict[str, Any]:
+    """What a run has kept of a test, if its accuracy, its interval and its groups are numbers."""
+    groups = [scores.get(key) or {} for key in ("by_length", "by_nesting")]
+    if not (
+        _number(scores["accuracy"])
+        and (scores.get("interval") is None or _pair(scores["interval"]))
+        and all(isinstance(one, dict) and all(map(_pair, one.values())) for one in groups)
+    ):
+        raise FormatError("the scores kept here are not all numbers; evaluate the run again", path=path)
+    return scores
+
+
+def _pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and None not in value and all(map(_number, value))
 
 
 def _number(value: Any) -> bool:
