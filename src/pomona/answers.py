@@ -4,7 +4,7 @@
     answers = read_answers("answers.jsonl", corpus)  {"id": "7f0c...", "prediction": "9"}
                                                      {"id": "...", "prediction": 9, "tree": "( ( ( [MAX 2 ) 9 ) ] )"}
 
-An answer is a string or a whole number; blanks around it are dropped, and what is then none of the corpus's outcomes is
+An answer is an outcome of the corpus, a string or a whole number, or reads like one but for blanks around it; any other is
 *unparsed*: it is not right, and it is counted apart from the answers that are wrong. `null` says that the model gave no
 answer. Where an example asks several questions (ORCHARD: one for each tree) the answer is "6,2", "6 2" or [6, 2]; too
 few leave the last questions unparsed, too many leave all of them so. Nothing else is tidied up: "The answer is 4" is
@@ -67,7 +67,7 @@ def write_inputs(corpus: Corpus, path: str | Path, *, answers: bool = False) -> 
         for number, (name, text) in enumerate(zip(ids_of(corpus), corpus.texts, strict=True)):
             line: dict[str, Any] = {"id": name, "input": text}
             if answers:
-                line["answer"] = answer_text(corpus, corpus.targets[number])
+                line["answer"] = said(corpus, corpus.targets[number])
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
     return Path(path)
 
@@ -77,26 +77,25 @@ def write_answers(corpus: Corpus, answers: Answers, path: str | Path) -> Path:
     trees = None if answers.trees is None else brackets.write(answers.trees)
     with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="\n") as file:
         for number, name in enumerate(ids_of(corpus)):
-            line: dict[str, Any] = {"id": name, "prediction": answer_text(corpus, answers.given[number])}
+            line: dict[str, Any] = {"id": name, "prediction": said(corpus, answers.given[number])}
             if trees is not None:
                 line["tree"] = trees[number]
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
     return Path(path)
 
 
-def answer_text(corpus: Corpus, positions: npt.NDArray[Any]) -> str | None:
-    """Answers to the questions of one example as people write them; None where there is none at all."""
-    parts = ["" if one < 0 else str(corpus.outcomes[one]) for one in positions.tolist()]
-    return ",".join(parts) if any(parts) else None
+def said(corpus: Corpus, positions: npt.NDArray[Any]) -> Any:
+    """The answer to the question of one example as a JSON value, a list for several; None where there is none."""
+    values = [None if one < 0 else corpus.outcomes[one] for one in positions.tolist()]
+    return values[0] if len(values) == 1 else values
 
 
 def answers_given(corpus: Corpus, predictions: Sequence[Any] | npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """Predictions as positions in the corpus's outcomes, [examples, questions]; -1 for what is none of them."""
     questions = asked(corpus).shape[1]
-    place: dict[Any, int] = {}
-    for position, outcome in enumerate(corpus.outcomes):
-        place.setdefault(outcome, position)
-        place.setdefault(str(outcome), position)
+    place: dict[Any, int] = {(type(outcome), outcome): at for at, outcome in enumerate(corpus.outcomes)}
+    for at, outcome in enumerate(corpus.outcomes):
+        place.setdefault(str(outcome).strip(), at)
     rows = [
         _parsed(prediction, questions, place)
         for prediction in (predictions.tolist() if isinstance(predictions, np.ndarray) else predictions)
@@ -109,7 +108,7 @@ def answers_given(corpus: Corpus, predictions: Sequence[Any] | npt.NDArray[Any])
 def _parsed(prediction: Any, questions: int, place: Mapping[Any, int]) -> list[int]:
     parts: Sequence[Any]
     if isinstance(prediction, str):
-        parts = [part.strip() for part in _split(prediction)] if questions > 1 else [prediction.strip()]
+        parts = _split(prediction) if questions > 1 else [prediction]
     else:
         parts = prediction if isinstance(prediction, (list, tuple)) else [prediction]
     if len(parts) > questions:
@@ -124,12 +123,16 @@ def _split(text: str) -> list[str]:
 
 
 def _place(part: Any, place: Mapping[Any, int]) -> int:
-    if isinstance(part, str):
-        return place.get(part.strip(), UNPARSED)
+    """The outcome that is this very value, else the one that reads like it: outcomes may be 1 and "1"."""
     if isinstance(part, float) and part.is_integer():  # as tables with a gap in them write whole numbers
         part = int(part)
-    whole = isinstance(part, (int, np.integer)) and not isinstance(part, bool)
-    return place.get(int(part), UNPARSED) if whole else UNPARSED
+    if isinstance(part, (int, np.integer)) and not isinstance(part, bool):
+        part = int(part)
+    elif not isinstance(part, str):
+        return UNPARSED
+    if (type(part), part) in place:
+        return place[type(part), part]
+    return place.get(str(part).strip(), UNPARSED)
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -200,14 +203,19 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
 
 
-def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line number and fields of each line, `id` made text."""
+def text_of(path: Path) -> str:
+    """The text of a file, without the mark that some programs put in front of it."""
     data = read_bytes(path).removeprefix(b"\xef\xbb\xbf")
     try:
-        text = data.decode("utf-8")
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise FormatError("this is not UTF-8", path=path, line=line) from None
+
+
+def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line number and fields of each line, `id` made text."""
+    text = text_of(path)
     if not text.strip():
         raise FormatError("the file is empty; a line is an object with an id and a prediction", path=path)
     table = path.suffix.lower() in (".csv", ".tsv")
@@ -234,11 +242,11 @@ def _objects(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _table(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
-    if not {"id", "prediction"} <= set(reader.fieldnames or ()):
-        found = ", ".join(reader.fieldnames or ())
-        message = f"the first line must name the columns id and prediction; it names {found[:80]!r}"
-        raise FormatError(message, path=path, line=1)
     try:
+        names = list(reader.fieldnames or ())
+        if names.count("id") != 1 or names.count("prediction") != 1:
+            message = "the first line must name the columns id and prediction, once each; it names "
+            raise FormatError(f"{message}{', '.join(names)[:80]!r}", path=path, line=1)
         for row in reader:
             if row["prediction"] is None or None in row:
                 raise FormatError(
@@ -267,7 +275,7 @@ def trees_over(corpus: Corpus, texts: Sequence[Any], path: str | Path | None = N
         except TreeError as error:
             raise FormatError(f"the tree of {name!r}: {error}", path=path) from None
         grouped = tree.names[int(tree.symbol[-1])] == brackets.UNNAMED
-        made.append(tree if grouped or len(tree.symbol) == 1 else binarise(tree))
+        made.append(_without_single_groups(tree) if grouped or len(tree.symbol) == 1 else binarise(tree))
     forest = Forest.concatenate(made)
     leaves = np.array(forest.names, object)[forest.symbol[forest.leaf]]
     counts = np.add.reduceat(forest.leaf.astype(np.int64), forest.start[:-1])
@@ -281,6 +289,20 @@ def trees_over(corpus: Corpus, texts: Sequence[Any], path: str | Path | None = N
         if mine != theirs:
             raise FormatError(f"the tree of {name!r} {_difference(mine, theirs)}", path=path)
     raise AssertionError("trees were refused that have no fault")
+
+
+def _without_single_groups(tree: Forest) -> Forest:
+    """A tree in which no group holds a single thing: such brackets group nothing, and would count as depth."""
+    kept = tree.arity != 1
+    if kept.all():
+        return tree
+    parent = tree.parent.tolist()
+    for node in reversed(range(len(parent))):  # a parent comes after its children, so its own parent is right already
+        if parent[node] >= 0 and not kept[parent[node]]:
+            parent[node] = parent[parent[node]]
+    number = np.append(np.cumsum(kept) - 1, -1)  # -1, above the root, reads the last one
+    lifted = number[np.array(parent, np.int64)[kept]].astype(np.int32)
+    return Forest(tree.symbol[kept], lifted, np.array([0, len(lifted)], np.int64), tree.names)
 
 
 def _difference(mine: list[str], theirs: list[str]) -> str:

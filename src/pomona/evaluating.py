@@ -32,6 +32,7 @@ from pomona.answers import Answers, answers_given, read_answers, trees_over
 from pomona.corpus import Corpus
 from pomona.errors import MeasureError, RunError, SpecError
 from pomona.evaluation import Evaluation, evaluated
+from pomona.files import kind_of
 from pomona.measures.accuracy import check_same
 from pomona.registry import imported, is_import
 from pomona.runs import Predictions, Run
@@ -103,11 +104,10 @@ def answers_of(
 
 def _found(given: str | Path, corpus: Corpus, name: str) -> tuple[Any, str]:
     """What a path or `package.module:thing` stands for."""
-    path = Path(given)
-    if path.is_file():
-        return read_answers(path, corpus, name or str(given)), name
-    if path.is_dir():
-        return Run.read(path), name or str(given)
+    if kind_of(given) == "file":
+        return read_answers(given, corpus, name or str(given)), name
+    if kind_of(given) == "folder":
+        return Run.read(given), name or str(given)
     if is_import(str(given)):
         return imported(str(given)), name or str(given)
     raise RunError(

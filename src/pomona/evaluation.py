@@ -26,11 +26,12 @@ from pomona.compiled import Bools
 from pomona.corpus import Corpus
 from pomona.errors import MeasureError
 from pomona.grouping import groups_of
+from pomona.guessing import all_asked
 from pomona.measures.accuracy import wilson
 from pomona.measures.effective_depth import EffectiveDepth, effective_depth
 from pomona.measures.parse_f1 import TreeScore, average_depth, list_recall, parse_f1
 from pomona.runs import Score
-from pomona.shortcuts import Ladder, asked, ladder
+from pomona.shortcuts import Ladder, ladder
 from pomona.trees import Forest
 
 GROUPINGS = ("length", "nesting", "dependency", "operator", "arity")
@@ -162,19 +163,17 @@ def evaluated(
     """Everything there is to say; ladder and effective depth are learnt from `train`, else half by half."""
     if not len(corpus):
         raise MeasureError(f"{corpus!r} is empty: there is nothing to evaluate on")
-    wanted = asked(corpus)
-    unknown = np.flatnonzero((wanted < 0).any(axis=1))
-    if len(unknown):
-        raise MeasureError(
-            f"{len(unknown):,} of {len(corpus):,} examples have no known answer (first: {corpus[int(unknown[0])].id!r})"
-        )
+    wanted = all_asked(corpus)
     if answers.given.shape != wanted.shape:
         raise MeasureError(f"answers of shape {answers.given.shape} to questions of shape {wanted.shape}")
     notes: list[str] = []
     rungs: Ladder | None = None
     depths: tuple[EffectiveDepth, ...] = ()
-    if ladders and len(corpus) > 1:
-        rungs = ladder(corpus, train)
+    if ladders:
+        try:
+            rungs = ladder(corpus, train)
+        except MeasureError as error:
+            notes.append(f"No ladder: {error}.")
         try:
             depths = _depths(corpus, answers, train, train_depth)
         except MeasureError as error:

@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pomona.errors import FormatError
 
@@ -45,6 +45,14 @@ def write_json(path: str | Path, value: Any) -> None:
     """A JSON document, atomically."""
     with replacing(path) as beside:
         beside.write_text(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def kind_of(path: str | Path) -> Literal["file", "folder", ""]:
+    """What stands at a path; nothing, too, where a text that a user gave is too long or too strange to be a path."""
+    try:
+        return "file" if Path(path).is_file() else "folder" if Path(path).is_dir() else ""
+    except (OSError, ValueError):
+        return ""
 
 
 def read_bytes(path: str | Path) -> bytes:

@@ -28,6 +28,7 @@ Information: TypeAlias = Callable[
     [Corpus], Sequence[Any] | npt.NDArray[Any]
 ]  # one key an example: a number, a row, text
 FEATURES_FROM = 10_000  # training examples from which the counts are weighed; more change nothing in the first decimal
+WORDS = 1000  # tokens whose counts are weighed, the most frequent ones: 10,000 examples of more would not fit in memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +60,7 @@ class Rung:
 
 
 def asked(corpus: Corpus) -> Answers:
-    """The answers wanted, one column a question; a pair such as "6,2" is two questions."""
+    """The answers wanted, one column a question; where every target is its roots' values, as "6,2", a root is one."""
     if corpus.targets.shape[1] == 1 and corpus.width > 1 and _paired(corpus):
         roots: Answers = corpus.values[corpus.forest.root].reshape(len(corpus), corpus.width).astype(np.int64)
         return roots
@@ -68,7 +69,24 @@ def asked(corpus: Corpus) -> Answers:
 
 def _paired(corpus: Corpus) -> bool:
     used = [corpus.outcomes[value] for value in np.unique(corpus.targets).tolist() if value >= 0]
-    return bool(used) and all(isinstance(one, str) and one.count(",") == corpus.width - 1 for one in used)
+    if not used or not all(isinstance(one, str) and "," in one for one in used):
+        return False  # at once: what follows goes through all the examples
+    roots = corpus.values[corpus.forest.root].reshape(len(corpus), corpus.width)
+    cases = np.unique(np.column_stack([corpus.targets, roots]), axis=0)  # "Paris, France" is one answer, not two
+    return cases.min() >= 0 and all(
+        corpus.outcomes[target] == ",".join(str(corpus.outcomes[value]) for value in values)
+        for target, *values in cases.tolist()
+    )
+
+
+def all_asked(corpus: Corpus) -> Answers:
+    """The answers wanted, of a corpus in which all of them are known; else an error."""
+    wanted = asked(corpus)
+    unknown = np.flatnonzero((wanted < 0).any(axis=1))
+    if len(unknown):
+        first = corpus[int(unknown[0])].id
+        raise MeasureError(f"{len(unknown):,} of {len(corpus):,} examples have no known answer (first: {first!r})")
+    return wanted
 
 
 def judged(corpus: Corpus, name: str, sees: str, answers: Answers) -> Rung:
@@ -85,6 +103,12 @@ class Learner:
         if train is not None:
             if not len(train):
                 raise MeasureError("the training corpus is empty")
+            wanted = asked(train)
+            mine, theirs = asked(corpus).shape[1], wanted.shape[1]
+            if mine != theirs:
+                raise MeasureError(f"the training corpus asks {theirs} questions an example, this one {mine}")
+            if not (_translated(train, wanted, corpus) >= 0).all(axis=1).any():
+                raise MeasureError("the training corpus has none of these answers")
             self.folds, self.source = [(train, everything)], repr(train)
         else:
             half = (corpus.keys & np.uint64(1)).astype(bool)
@@ -116,13 +140,16 @@ class Learner:
         return judged(self.corpus, name, sees, answers)
 
     def weighed(self, name: str, sees: str) -> Rung:
-        """A linear softmax on counts and presence of tokens."""
+        """A linear softmax on counts and presence of tokens; `sees` has "each token", or how many where not all are."""
         questions = asked(self.corpus)
         answers = np.zeros_like(questions)
         for train, rows in self.folds:
-            train = train[:FEATURES_FROM]
-            words = tuple(dict.fromkeys([*train.vocabulary, *self.corpus.vocabulary]))[:40]
             wanted = _translated(train, asked(train), self.corpus)
+            usable = np.flatnonzero((wanted >= 0).all(axis=1))[:FEATURES_FROM]
+            train, wanted = train.take(usable), wanted[usable]
+            words = _frequent(train)
+            if len(words) < len(np.unique(train.tokens)):
+                sees = sees.replace("each token", f"each of the {len(words):,} most frequent tokens")
             mine, theirs = _counts(train, words), _counts(self.corpus.take(rows), words)
             for question in range(questions.shape[1]):
                 answers[rows, question] = _softmax(mine, wanted[:, question], theirs)
@@ -235,6 +262,13 @@ def root_list(corpus: Corpus) -> Ints:
 
 
 # -- counts ------------------------------------------------------------------------------------------------------------
+
+
+def _frequent(corpus: Corpus) -> tuple[str, ...]:
+    """The words of a corpus, the most frequent first; what it does not have cannot be weighed."""
+    counts = np.bincount(corpus.tokens, minlength=len(corpus.vocabulary))
+    order = np.argsort(-counts, kind="stable")[: min(WORDS, np.count_nonzero(counts))]
+    return tuple(corpus.vocabulary[word] for word in order.tolist())
 
 
 def _counts(corpus: Corpus, words: tuple[str, ...]) -> npt.NDArray[np.float64]:

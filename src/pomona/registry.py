@@ -90,7 +90,7 @@ class Registry(Generic[T]):
                 if missing.name != f"{self.package}.{family}":
                     raise
         if family not in self._entries:
-            known = [known for entry in self.entries() for known in [entry.name, *entry.names]]
+            known = dict.fromkeys(known for entry in self.entries() for known in [entry.name, *entry.names])
             if family not in self._entries:
                 if is_import(name):
                     module = name.partition(":")[0]

@@ -188,9 +188,7 @@ def _read(out: str | Path | None) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise FormatError(f"{out} is there and cannot be read as results: {error}. Move it away.") from None
     parts = {"cells": ("where", "row", "column", "measured", "budget"), "runs": ("row",)}
-    if not isinstance(found, dict) or not all(
-        _records(found.get(name, []), needed) for name, needed in parts.items()
-    ):
+    if not isinstance(found, dict) or not all(_records(found.get(name, []), needed) for name, needed in parts.items()):
         raise FormatError(f"{out} is there and is no file of results: its cells are not ours. Move it away.")
     return found
 

@@ -29,7 +29,18 @@ from pomona import truncation
 from pomona.compiled import Floats
 from pomona.corpus import Corpus
 from pomona.errors import MeasureError, PomonaError
-from pomona.guessing import Information, Learner, Rung, asked, judged, nothing, numbered, root_list, root_operators
+from pomona.guessing import (
+    Information,
+    Learner,
+    Rung,
+    all_asked,
+    asked,
+    judged,
+    nothing,
+    numbered,
+    root_list,
+    root_operators,
+)
 from pomona.orchard_text import copy_arguments, positions
 from pomona.sampling import TASKS
 
@@ -106,7 +117,7 @@ def ladder(
     """Every rung that applies to a corpus; `more` adds look-ups by informations of your own."""
     if not len(corpus):
         raise MeasureError("a ladder needs at least one example")
-    questions = asked(corpus)
+    questions = all_asked(corpus)
     informations: dict[str, Information] = {**_own(corpus), **dict(more or {})}
     learn = Learner(corpus, train)
     chance = np.full(questions.shape, 1.0 / max(1, len(np.unique(questions))))
@@ -121,6 +132,8 @@ def ladder(
         Rung(name, "the best there is with this information, on the law of the data", np.full(questions.shape, best))
         for name, best in _ceilings(corpus).items()
     ]
+    if questions.shape[1] != corpus.width:
+        return Ladder(repr(corpus), learn.source, tuple(rungs))  # what is asked is not the values of the trees
     try:
         truncation.value_prior(corpus)
         rungs += _evaluators(corpus, learn, levels)

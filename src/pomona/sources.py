@@ -14,6 +14,7 @@ from typing import Any
 from pomona import formats
 from pomona.corpus import Corpus
 from pomona.errors import FormatError, SpecError
+from pomona.files import kind_of
 from pomona.sampling import TASKS, generate
 
 
@@ -26,7 +27,7 @@ def corpus_from(
     settings: Mapping[str, Any] | None = None,
 ) -> Corpus:
     """The corpus of a path or of a task's name; a name that is neither is an error that says what both would need."""
-    if Path(source).is_file():
+    if kind_of(source) == "file":
         if settings:
             raise SpecError(f"{source} is a file; settings go with a task's name, as listops/d20s")
         corpus = formats.read(source)
@@ -34,7 +35,7 @@ def corpus_from(
     try:
         TASKS.entry(source)  # first, for a folder of data may well be called listops
     except SpecError as error:
-        if Path(source).is_dir():
+        if kind_of(source) == "folder":
             raise FormatError("this is a folder; name one of the files in it", path=source) from None
         if source.endswith((".parquet", ".jsonl", ".tsv", ".input", ".label")):
             raise FormatError("there is no such file", path=source) from None

@@ -59,7 +59,7 @@ def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[obj
     """A plain table; the first `left` columns are text, the others numbers."""
     made = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
     for position, column in enumerate(columns):
-        made.add_column(column, justify="left" if position < left else "right", no_wrap=position >= left)
+        made.add_column(plain(column), justify="left" if position < left else "right", no_wrap=position >= left)
     for row in rows:
         made.add_row(*(plain(cell, lines=True) for cell in row))
     return made

@@ -35,11 +35,15 @@ class Problem:
 
 @dataclass(frozen=True)
 class Verification:
-    """What was read and what was wrong with it; `answers` says by which rules the answers were worked out."""
+    """What was read and what was wrong with it; `answers` says by which rules the answers were worked out.
+
+    `unchecked` are the files for whose values no rules are known: that nothing is wrong there was not shown.
+    """
 
     files: tuple[tuple[str, str, int, str], ...]  # path, format, rows, fingerprint
     problems: tuple[Problem, ...]
     answers: str
+    unchecked: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -81,6 +85,7 @@ def verify(
     problems: list[Problem] = []
     read: list[tuple[Path, str, Corpus]] = []
     rules: set[str] = set()
+    unchecked: list[str] = []
     for path in files_in(paths):
         try:
             name, one = formats.recognise(path)
@@ -88,7 +93,12 @@ def verify(
         except FormatError as error:
             problems.append(Problem(str(path), error.line, "unreadable", _without_place(error)))
         else:
-            problems += list(_wrong_answers(path, corpus, rules))
+            expected, by = worked_out(corpus)
+            if expected is None:
+                unchecked.append(str(path))
+            else:
+                rules.add(by)
+                problems += list(_wrong_answers(path, corpus, expected))
             problems += list(_wrong_tokens(path, corpus))
             if prover is not None:
                 problems += list(_contradicted(path, corpus, prover, sample, seed, rules))
@@ -98,7 +108,7 @@ def verify(
             progress(1)
     problems += list(_leaks(read))
     listed = tuple((str(path), name, len(corpus), corpus.fingerprint) for path, name, corpus in read)
-    return Verification(listed, tuple(problems), ", ".join(sorted(rules)) or "nothing")
+    return Verification(listed, tuple(problems), ", ".join(sorted(rules)) or "nothing", tuple(unchecked))
 
 
 def _without_place(error: FormatError) -> str:
@@ -126,7 +136,7 @@ def worked_out(corpus: Corpus) -> tuple[npt.NDArray[np.int16] | None, str]:
     try:
         raw = algebra.denote(corpus.forest)
     except TreeError:
-        return None, "no rules known: values were not worked out"
+        return None, "no rules"
     place = {outcome: position for position, outcome in enumerate(corpus.outcomes)}
     made, where = np.unique(raw, return_inverse=True)
     table = np.array([place.get(value, -2) for value in made.tolist()], np.int16)
@@ -143,11 +153,7 @@ def _asked(corpus: Corpus) -> npt.NDArray[np.int16] | None:
     return None if asked is None else asked(corpus)
 
 
-def _wrong_answers(path: Path, corpus: Corpus, rules: set[str]) -> Iterable[Problem]:
-    expected, by = worked_out(corpus)
-    rules.add(by)
-    if expected is None:
-        return
+def _wrong_answers(path: Path, corpus: Corpus, expected: npt.NDArray[np.int16]) -> Iterable[Problem]:
     roots = _asked(corpus)
     if roots is None:
         roots = expected[corpus.forest.root].reshape(len(corpus), corpus.width)
@@ -167,6 +173,9 @@ def _wrong_answers(path: Path, corpus: Corpus, rules: set[str]) -> Iterable[Prob
             right = ", ".join(_shown(corpus, value, "no known outcome") for value in roots[row])
             message = f"the file says {given}, the rules give {right}"
             yield Problem(str(path), line_of(corpus, row), "wrong answer", message)
+    elif len(corpus):
+        message = f"an example has {corpus.targets.shape[1]} targets, the rules give {roots.shape[1]}; none was checked"
+        yield Problem(str(path), line_of(corpus, 0), "wrong answer", message)
     nodes = np.flatnonzero(expected != corpus.values)
     rows = np.unique(corpus.forest.tree[nodes] // corpus.width, return_index=True)
     for row, first in zip(rows[0].tolist(), rows[1].tolist(), strict=True):

@@ -49,6 +49,7 @@ def compare(
     from pomona.commands.evaluate import subject_of
     from pomona.comparing import compare as compared
     from pomona.evaluating import evaluate
+    from pomona.files import kind_of
     from pomona.registry import parse_settings
     from pomona.sources import corpus_from
 
@@ -59,9 +60,9 @@ def compare(
     short = [Path(given).name for given in models]
     for given, last in zip(models, short, strict=True):
         name, equals, members = given.partition("=")
-        if not equals or Path(given).exists():
+        if not equals or kind_of(given):
             name, members = last if short.count(last) == 1 else given, given
-        names = [members] if Path(members).exists() else members.split(",")
+        names = [members] if kind_of(members) else members.split(",")
         sides.append(
             [evaluate(subject_of(one, modules or []), corpus, name=name, ladders=False) for one in names if one]
         )

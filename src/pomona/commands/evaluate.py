@@ -93,7 +93,9 @@ def evaluate(
 
 def subject_of(model: str, modules: list[str]) -> Any:
     """A run's folder as a Run; anything else as it stands."""
-    return run_at(Path(model), modules) if Path(model).is_dir() else model
+    from pomona.files import kind_of
+
+    return run_at(Path(model), modules) if kind_of(model) == "folder" else model
 
 
 def run_at(folder: Path, modules: list[str]) -> Run:
@@ -147,9 +149,10 @@ def _print(found: Evaluation) -> None:
         f"[bold]{found.accuracy.value:.2%}[/bold] right ({low:.2%} to {high:.2%}): {int(found.right.sum()):,} right, "
         f"{found.wrong:,} wrong, {found.unparsed:,} unparsed of {len(found):,}"
     )
+    asked = "tree" if len(found.questions) == found.corpus.width else "answer"
     if len(found.questions) > 1:
-        by_tree = [(f"tree {place + 1}", *_shares(one)) for place, one in enumerate(found.questions)]
-        terminal.out.print(terminal.table(None, ["question", "right", "from", "to"], by_tree))
+        each = [(f"{asked} {place + 1}", *_shares(one)) for place, one in enumerate(found.questions)]
+        terminal.out.print(terminal.table(None, ["question", "right", "from", "to"], each))
     for what in GROUPINGS:
         groups = found.by(what)
         if len(groups) > 1:
@@ -168,7 +171,7 @@ def _print(found: Evaluation) -> None:
     if found.ladder is not None:
         _print_ladder(found)
     for place, depth in enumerate(found.depths):
-        which = f"tree {place + 1}: " if len(found.depths) > 1 else ""
+        which = f"{asked} {place + 1}: " if len(found.depths) > 1 else ""
         terminal.out.print(f"\n{which}{terminal.plain(depth, lines=True)}")
     for note in found.notes:
         terminal.out.print(terminal.plain(note))

@@ -49,10 +49,12 @@ def export(
         fingerprint = corpus.fingerprint
         terminal.emit_json({"file": str(out), "rows": len(corpus), "fingerprint": fingerprint, "next": words})
         return
+    written = f"Wrote {len(corpus):,} inputs to {terminal.plain(out)}."
+    if (corpus.targets < 0).all():
+        terminal.out.print(f"{written} There are no answers in this corpus, so nothing can be scored on it.")
+        return
     wanted = ", ".join(str(outcome) for outcome in corpus.outcomes[:12])
     more = ", ..." if len(corpus.outcomes) > 12 else ""
-    terminal.out.print(
-        f"Wrote {len(corpus):,} inputs to {terminal.plain(out)}. Answers are {terminal.plain(wanted + more)}."
-    )
+    terminal.out.print(f"{written} Answers are {terminal.plain(wanted + more)}.")
     terminal.out.print('Write a line {"id": ..., "prediction": ...} for each of them, then:')
     terminal.out.print(f"  [bold]{terminal.plain(shlex.join(words))}[/bold]")

@@ -46,24 +46,34 @@ def ladder(
 
     Example: [bold]pomona ladder orchard/hard/min-max --split test-12[/bold]
     """
+    from pomona.errors import MeasureError
     from pomona.registry import parse_settings
     from pomona.shortcuts import ladder as make
     from pomona.sources import corpus_from, training_for
 
     chosen = parse_settings(settings or [])
-    corpus = corpus_from(source, split=split, seed=seed, size=None, settings=chosen)[:size]
+    whole = corpus_from(source, split=split, seed=seed, size=None, settings=chosen)
+    corpus = whole[:size]
     learn = corpus_from(train, split="train", seed=seed) if train else training_for(corpus)
     made = make(corpus, learn, levels=levels)
     depths: list[EffectiveDepth] = []
+    notes: list[str] = []
     if predictions is not None:
-        made, depths = _with_model(made, corpus, learn, predictions, train_depth)
-    if plot is not None:
-        _draw(made, plot)
-    if as_json:
-        terminal.emit_json({**made.as_dict(), "effective_depth": [one.as_dict() for one in depths]})
-        return
+        given = _answers(corpus, predictions, len(whole))
+        made = _with_model(made, corpus, given, predictions.name)
+        try:
+            depths = _depths(corpus, given, learn, train_depth)
+        except MeasureError as error:
+            notes.append(f"No effective depth: {error}.")
     questions = made.rungs[0].right.shape[1]
-    columns = [f"tree {number + 1}" for number in range(questions)] if questions > 1 else []
+    asked = "tree" if questions == corpus.width else "answer"
+    if plot is not None:
+        _draw(made, plot, asked)
+    if as_json:
+        found = {**made.as_dict(), "effective_depth": [one.as_dict() for one in depths], "notes": notes}
+        terminal.emit_json(found)
+        return
+    columns = [f"{asked} {number + 1}" for number in range(questions)] if questions > 1 else []
     rows = [
         (
             rung.name,
@@ -79,43 +89,47 @@ def ladder(
     headings = ["what is seen", "", "", *columns, "all" if questions > 1 else "accuracy", "±"]
     terminal.out.print(terminal.table(terminal.plain(title), headings, rows, left=3))
     for number, one in enumerate(depths):
-        name = f"tree {number + 1}: " if len(depths) > 1 else ""
+        name = f"{asked} {number + 1}: " if len(depths) > 1 else ""
         terminal.out.print(f"\n{name}{terminal.plain(one)}")
+    for note in notes:
+        terminal.out.print(f"\n{terminal.plain(note)}")
     if plot is not None:
         terminal.out.print(f"\nWrote {terminal.plain(plot)}")
 
 
-def _with_model(
-    made: Ladder, corpus: Corpus, learn: Corpus | None, path: Path, train_depth: int | None
-) -> tuple[Ladder, list[EffectiveDepth]]:
+def _with_model(made: Ladder, corpus: Corpus, given: npt.NDArray[np.int64], name: str) -> Ladder:
+    """The ladder with one more rung: the model."""
     import dataclasses
 
-    from pomona.measures.effective_depth import effective_depth
     from pomona.shortcuts import Rung, asked
 
-    given = _answers(corpus, path)
-    wanted = asked(corpus)
-    rung = Rung(f"predictions ({path.name})", "the model", (given == wanted).astype(float), given)
+    rung = Rung(f"predictions ({name})", "the model", (given == asked(corpus)).astype(float), given)
+    return dataclasses.replace(made, rungs=(*made.rungs, rung))
+
+
+def _depths(
+    corpus: Corpus, given: npt.NDArray[np.int64], learn: Corpus | None, train_depth: int | None
+) -> list[EffectiveDepth]:
+    from pomona.measures.effective_depth import effective_depth
+
     outcomes = [*corpus.outcomes, None]  # -1, which is no answer, reads the last one
     said = [[outcomes[one] for one in row] for row in given.tolist()]
-    depths = [
+    return [
         effective_depth(corpus, said, train=learn, question=question, train_depth=train_depth)
-        for question in range(wanted.shape[1])
+        for question in range(given.shape[1])
     ]
-    return dataclasses.replace(made, rungs=(*made.rungs, rung)), depths
 
 
-def _answers(corpus: Corpus, path: Path) -> npt.NDArray[np.int64]:
-    """A file of answers by id, as `pomona evaluate` reads, or plain lines in the order of the corpus."""
-    from pomona.answers import answers_given, read_answers
+def _answers(corpus: Corpus, path: Path, whole: int) -> npt.NDArray[np.int64]:
+    """A file of answers by id, as `pomona evaluate` reads, or plain lines for the examples or for the `whole` file."""
+    from pomona.answers import answers_given, read_answers, text_of
     from pomona.errors import FormatError
-    from pomona.files import read_bytes
 
-    text = read_bytes(path).decode("utf-8", "replace")
-    if text.lstrip().startswith("{"):
+    text = text_of(path)
+    if path.suffix.lower() in (".csv", ".tsv", ".json", ".jsonl") or text.lstrip().startswith(("{", "[")):
         return read_answers(path, corpus).given
     lines = text.removesuffix("\n").split("\n")
-    if len(lines) < len(corpus):
+    if len(lines) not in (len(corpus), whole):
         message = f"{len(lines):,} lines for {len(corpus):,} examples; a file of predictions has one line an example"
         raise FormatError(message, path=path)
     return answers_given(corpus, lines[: len(corpus)])
@@ -137,7 +151,7 @@ def _bar(value: float, width: int = 20) -> str:
     return "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]
 
 
-def _draw(made: Ladder, path: Path) -> None:
+def _draw(made: Ladder, path: Path, asked: str) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -156,7 +170,7 @@ def _draw(made: Ladder, path: Path) -> None:
     places = np.arange(len(rungs))
     colours = ("#f58518", "#54a24b", "#e45756", "#72b7b2")
     whole = [0.0 if rung.accuracy != rung.accuracy else 100 * rung.accuracy for rung in rungs]
-    axes.barh(places, whole, color="#4c78a8", height=0.7, label="all trees" if questions > 1 else None)
+    axes.barh(places, whole, color="#4c78a8", height=0.7, label=f"all {asked}s" if questions > 1 else None)
     for number in range(questions if questions > 1 else 0):
         marks = [100 * rung.per_question[number] for rung in rungs]
         axes.plot(
@@ -166,7 +180,7 @@ def _draw(made: Ladder, path: Path) -> None:
             marker="o^sd"[number % 4],
             markersize=4,
             color=colours[number % 4],
-            label=f"tree {number + 1}",
+            label=f"{asked} {number + 1}",
         )
     axes.set(yticks=places, yticklabels=[rung.name for rung in rungs], xlim=(0, 100), xlabel="accuracy, %")
     axes.set_title(made.corpus.replace("$", r"\$"), fontsize=9)

@@ -37,6 +37,7 @@ def verify(
             {
                 "holds": result.holds,
                 "answers": result.answers,
+                "unchecked": list(result.unchecked),
                 "files": [
                     {"path": path, "format": kind, "rows": rows, "fingerprint": print_}
                     for path, kind, rows, print_ in result.files
@@ -53,7 +54,11 @@ def verify(
         rows = [(path, kind, print_[:16], f"{count:,}") for path, kind, count, print_ in result.files]
         terminal.out.print(terminal.table(None, ["file", "format", "fingerprint", "rows"], rows, left=3))
         terminal.out.print(f"Answers worked out by {terminal.plain(result.answers)}.")
-        if result.holds:
+        for path in result.unchecked:
+            terminal.out.print(f"[bold yellow]Not checked[/]: the values and answers of {terminal.plain(path)}.")
+        if result.holds and result.unchecked:
+            terminal.out.print("[bold yellow]The rest holds[/]: files can be read, no duplicates, no leaks.")
+        elif result.holds:
             terminal.out.print("[bold green]All holds[/]: every answer recomputes, no duplicates, no leaks.")
         else:
             terminal.out.print(f"[bold red]{len(result.problems):,} problems[/].")

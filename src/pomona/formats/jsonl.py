@@ -198,6 +198,8 @@ class _Rows:
             self.targets.append([self.value[root] for root in self.start[-self.width - 1 : -1]])
         else:
             target = target if isinstance(target, list) else [target]
+            if not target:
+                raise wrong('"target" is an empty list; leave it out where the values of the roots are asked for')
             for value in target:
                 if not _is_outcome(value):
                     raise wrong(f"target: a value is {_VALUE}; got {_short(value)}")
@@ -435,10 +437,15 @@ def _columns(rows: list[dict[str, Any]], path: Path, lines: list[int]) -> dict[s
         except (ValueError, RecursionError):
             kept = False
         if not kept or (column.dtype.kind == "f" and not np.isfinite(column).all()):
-            message = (
-                f"the field {_short(name)} is not the same kind on every line: numbers, strings, lists of a length"
-            )
-            raise FormatError(message, path=path)
+            allowed = "numbers, strings, lists of a length"
+            for line, value in zip(lines, given, strict=True):
+                if value is None or isinstance(value, dict):
+                    kind = "null" if value is None else "an object"
+                    message = f"the field {_short(name)} is {kind}, which a column cannot keep: {allowed}"
+                    raise FormatError(message, path=path, line=line)
+            odd = next((line for line, one in zip(lines, given, strict=True) if type(one) is not type(given[0])), None)
+            message = f"the field {_short(name)} is not the same kind on every line: {allowed}"
+            raise FormatError(message, path=path, line=odd)
         columns[name] = column
     return columns
 

@@ -152,6 +152,11 @@ def effective_depth(
     `question` chooses the tree; `by_hand` judges by the stated heuristics instead of priors; `train` is what priors and
     look-ups are learnt from.
     """
+    questions = shortcuts.asked(corpus).shape[1]
+    if questions != corpus.width:
+        raise MeasureError(
+            f"it is of the values of trees, and here are {questions} questions about {corpus.width} trees"
+        )
     given = answers_given(corpus, predictions)[:, question]
     answers = shortcuts.evaluations(corpus, train, levels, by_hand=by_hand)[:, question]
     truth = shortcuts.asked(corpus)[:, question]

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from pomona.compiled import Ints
 from pomona.corpus import Corpus
 from pomona.errors import PomonaError, SpecError
+from pomona.files import kind_of
 from pomona.measures.accuracy import accuracy, grouped, wilson
 from pomona.measures.effective_depth import effective_depth
 from pomona.reporting.inputs import Inputs, checked_scores
@@ -255,7 +256,7 @@ class _Finder:
 
 def _named(source: str) -> Corpus:
     """A file, or `task:split:seed` of which split and seed may be left out."""
-    if Path(source).is_file():
+    if kind_of(source) == "file":
         return corpus_from(source)
     task, _, rest = source.partition(":")
     split, _, seed = rest.partition(":")
