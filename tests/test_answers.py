@@ -221,3 +221,60 @@ def test_trees_for_all_or_for_none(corpus: pm.Corpus, pairs: pm.Corpus, tmp_path
         pm.read_answers(write(tmp_path / "a.jsonl", lines), corpus)
     with pytest.raises(FormatError, match="trees are compared where an example has one; here it has 2"):
         trees_over(pairs, pairs.texts)
+
+
+# -- outcomes of all kinds -------------------------------------------------------------------------------------------
+
+
+def with_outcomes(path: Path, *values: Any) -> pm.Corpus:
+    """A corpus whose trees have these values."""
+    width = len(values[0]) if isinstance(values[0], list) else 1
+    rows = [
+        {"id": f"q{at}", "tokens": [str(at)], "trees": [{"type": f"n{at}", "value": one} for one in roots]}
+        for at, roots in enumerate(value if width > 1 else [value] for value in values)
+    ]
+    return pm.read(write(path, rows))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (1, "1", "", " q ", "a,b", "New York", "q"),
+        (["a,b", "New York"], ["", " q "], ["New York", "a,b"]),
+    ],
+)
+def test_whatever_the_outcomes_are_answers_come_back(tmp_path: Path, values: tuple[Any, ...]) -> None:
+    some = with_outcomes(tmp_path / "own.jsonl", *values)
+    for places in (some.targets.astype(np.int64), np.full(some.targets.shape, -1, np.int64)):
+        path = pm.write_answers(some, Answers("mine", places), tmp_path / "answers.jsonl")
+        np.testing.assert_array_equal(pm.read_answers(path, some).given, places)
+
+
+def test_an_answer_that_is_no_outcome_may_read_like_one(tmp_path: Path) -> None:
+    some = with_outcomes(tmp_path / "own.jsonl", "4", " q ")
+    assert answers_given(some, [4, "q"]).tolist() == some.targets.tolist()
+
+
+@pytest.mark.parametrize("target", ["Paris, France", "6,2"])
+def test_a_comma_alone_does_not_make_two_questions(tmp_path: Path, target: str) -> None:
+    trees = [{"type": "city", "value": "6"}, {"type": "land", "value": "3"}]
+    some = pm.read(write(tmp_path / "own.jsonl", [{"id": "a", "tokens": ["a"], "trees": trees, "target": target}]))
+    assert pm.evaluate([target], some, ladders=False).accuracy.value == 1
+    both = pm.read(write(tmp_path / "own.jsonl", [{"id": "a", "tokens": ["a"], "trees": trees, "target": "6,3"}]))
+    assert [one.value for one in pm.evaluate([[6, 2]], both, ladders=False).questions] == [1, 0]
+
+
+@pytest.mark.parametrize("names", ["id,prediction,prediction", "id,id,prediction", "id,prediction," + "x" * 200_000])
+def test_a_table_whose_first_line_cannot_be_taken(corpus: pm.Corpus, tmp_path: Path, names: str) -> None:
+    (tmp_path / "a.csv").write_text(f"{names}\nq,1,2\n")
+    with pytest.raises(FormatError, match=r"once each|no table we can read"):
+        pm.read_answers(tmp_path / "a.csv", corpus)
+
+
+def test_brackets_around_one_thing_group_nothing(tmp_path: Path) -> None:
+    some = pm.read(write(tmp_path / "own.jsonl", [{"tree": {"type": "s"}, "tokens": ["a", "b", "c"]}]))
+    plain = trees_over(some, ["( ( a b ) c )"])
+    for text in ("( ( ( a ) b ) c )", "( ( ( ( a b ) ) ( ( c ) ) ) )", "( ( ( a b ) c ) )"):
+        assert brackets.write(trees_over(some, [text])) == brackets.write(plain)
+    alone = pm.read(write(tmp_path / "own.jsonl", [{"tree": {"type": "s"}, "tokens": ["a"]}]))
+    assert brackets.write(trees_over(alone, ["( ( a ) )"])) == ["a"]

@@ -172,6 +172,7 @@ def test_verify(run: Run, data: Path) -> None:
     assert "All holds: every answer recomputes, no duplicates, no leaks." in shown.out
     found = run("verify", data, "--json").json
     assert found["holds"] is True
+    assert found["unchecked"] == []
     assert found["problems"] == []
     assert [(Path(one["path"]).name, one["format"], one["rows"]) for one in found["files"]] == [
         ("dev.parquet", "parquet", 10), ("dev.tsv", "tsv", 10), ("test.parquet", "parquet", 20),
@@ -404,3 +405,53 @@ def test_what_is_not_needed_is_not_loaded(tmp_path: Path, arguments: list[str], 
     command = [sys.executable, "-c", code, *[str(tmp_path) if one == "OUT" else one for one in arguments]]
     ran = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=True)
     assert ran.stderr.splitlines()[-1] == "[]"
+
+
+def test_verify_says_what_it_could_not_check(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "own.jsonl").write_text('{"tree": {"type": "S", "children": [{"type": "NP"}]}, "target": [1]}\n')
+    shown = run("verify", tmp_path / "own.jsonl")
+    assert shown.status == 0
+    assert "All holds" not in shown.out
+    assert "every answer" not in shown.out
+    assert "Not checked: the values and answers of" in shown.out
+    assert run("verify", tmp_path / "own.jsonl", "--json").json["unchecked"] == [str(tmp_path / "own.jsonl")]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["stats", "x" * 5000],
+        ["ladder", "x" * 5000],
+        ["compare", "x" * 5000, "y" * 5000, "--data", "listops/d20s", *SMALL],
+        ["evaluate", "x" * 5000, "--data", "listops/d20s", *SMALL],
+        ["report", "runs", "--data", "x" * 5000],
+    ],
+)
+def test_a_name_too_long_for_a_file_is_bad_input(run: Run, arguments: list[str], tmp_path: Path) -> None:
+    ran = run(*arguments)
+    assert ran.status == 3, ran
+    assert "File name too long" not in ran.err
+
+
+def test_column_names_are_shown_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal.out.print(terminal.table(None, ["[/red]bad"], [["x"]]))
+    assert "[/red]bad" in capsys.readouterr().out
+
+
+def test_export_says_where_there_are_no_answers(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "own.jsonl").write_text('{"tree": {"type": "S", "children": [{"type": "NP"}]}}\n')
+    shown = run("export", tmp_path / "own.jsonl", "--out", tmp_path / "inputs.jsonl").out
+    assert "There are no answers in this corpus" in shown
+    assert "0, 1" not in shown
+
+
+def test_two_answers_about_one_tree_are_called_answers(run: Run, tmp_path: Path) -> None:
+    rows = [{"id": str(at), "tree": {"type": "a", "value": "x"}, "target": ["x", "y"]} for at in range(4)]
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    said = [{"id": str(at), "prediction": ["x", "y"]} for at in range(4)]
+    (tmp_path / "said.jsonl").write_text("".join(json.dumps(row) + "\n" for row in said))
+    files = (tmp_path / "own.jsonl", tmp_path / "said.jsonl")
+    for shown in (run("evaluate", files[1], "--data", files[0]), run("ladder", files[0], "--predictions", files[1])):
+        assert shown.status == 0, shown
+        assert "answer 2" in shown.out
+        assert "tree 2" not in shown.out

@@ -396,3 +396,11 @@ def test_a_corpus_by_name_and_a_file_by_path(tmp_path: Path) -> None:
 def test_answers_of_another_shape_are_refused() -> None:
     with pytest.raises(MeasureError, match=r"answers of shape \(120, 1\) to questions of shape \(120, 2\)"):
         pm.evaluate(Answers("x", np.zeros((120, 1), np.int64)), data("orchard"))
+
+
+def test_one_example_has_no_ladder_and_says_so() -> None:
+    corpus = data("listops")[:1]
+    found = evaluated(corpus, Answers("one", corpus.targets.astype(np.int64)))
+    assert found.ladder is None
+    assert [note.partition(":")[0] for note in found.notes] == ["No ladder", "No effective depth"]
+    assert "too few" in found.notes[0]

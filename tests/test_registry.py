@@ -186,3 +186,10 @@ def test_a_task_that_says_nothing_of_its_draws_is_told_so() -> None:
     Silent.name = "silent"
     with pytest.raises(NotImplementedError, match=r"Silent must define example\(random\), or scan and build"):
         pm.generate(Silent())
+
+
+def test_no_name_is_listed_twice() -> None:
+    with pytest.raises(SpecError) as error:
+        TASKS.entry("")
+    names = str(error.value).partition("Known: ")[2].rstrip(".").split(", ")
+    assert len(names) == len(set(names)) > 1

@@ -126,10 +126,11 @@ def test_results_keep_what_cannot_be_measured_again(data_folder, tmp_path, monke
     assert again["cells"] == first["cells"]
     assert again["runs"] == first["runs"]
     assert again["beside"] == first["beside"]
-    out.write_text("{")
-    with pytest.raises(FormatError, match="cannot be read as results"):
-        reproduce("listops_2018", **ask)
-    assert out.read_text() == "{"
+    for damaged in ("{", '{"cells": [{}]}', '{"cells": null}', "[1]", '{"runs": [{}]}'):
+        out.write_text(damaged)
+        with pytest.raises(FormatError, match=r"cannot be read as results|is no file of results"):
+            reproduce("listops_2018", **ask)
+        assert out.read_text() == damaged
 
 
 def test_unknown_papers_are_named():

@@ -159,7 +159,8 @@ def test_tokens_without_brackets_are_not_compared(tmp_path: Path) -> None:
     path.write_text('{"tokens": ["so", "so"], "tree": {"type": "S", "children": [{"type": "NP"}]}, "target": [1]}\n')
     result = pm.verify(path)
     assert result.holds
-    assert result.answers == "no rules known: values were not worked out"
+    assert result.answers == "nothing"
+    assert result.unchecked == (str(path),)
 
 
 @pytest.mark.parametrize("broken", ["3\t[MAX 3 4\n", "3\t3\n\n", "x\n"])
@@ -248,3 +249,13 @@ def test_an_answer_that_is_missing_is_wrong(tmp_path: Path, listops: Corpus) -> 
     path = put(dataclasses.replace(listops[:2], targets=targets), tmp_path, "test", "parquet")
     (problem,) = pm.verify(path).problems
     assert problem.message == f"the file says nothing, the rules give {listops.targets[1, 0]}"
+
+
+def test_targets_of_another_number_than_the_roots_are_a_problem(tmp_path: Path) -> None:
+    path = tmp_path / "test.jsonl"
+    tree = '{"type": "MAX", "value": 2, "children": [{"type": "1", "value": 1}, {"type": "2", "value": 2}]}'
+    path.write_text(f'{{"tree": {tree}, "target": [7, 7]}}\n')
+    assert found(path) == [("test.jsonl", 1, "wrong answer")]
+    path.write_text(f'{{"tree": {tree}}}\n')
+    assert pm.verify(path).holds
+    assert pm.verify(path).unchecked == ()

@@ -4,11 +4,11 @@
     answers = read_answers("answers.jsonl", corpus)  {"id": "7f0c...", "prediction": "9"}
                                                      {"id": "...", "prediction": 9, "tree": "( ( ( [MAX 2 ) 9 ) ] )"}
 
-An answer is an outcome of the corpus, a string or a whole number, or reads like one but for blanks around it; any other is
-*unparsed*: it is not right, and it is counted apart from the answers that are wrong. `null` says that the model gave no
-answer. Where an example asks several questions (ORCHARD: one for each tree) the answer is "6,2", "6 2" or [6, 2]; too
-few leave the last questions unparsed, too many leave all of them so. Nothing else is tidied up: "The answer is 4" is
-unparsed, not 4.
+An answer is an outcome of the corpus, a string or a whole number, or reads like one but for blanks around it. Any other
+is *unparsed*: it is not right, and it is counted apart from the answers that are wrong. `null` says that the model gave
+no answer. Where an example asks several questions (ORCHARD: one for each tree) the answer is [6, 2], "6,2" or "6 2";
+too few leave the last questions unparsed, too many leave all of them so. Nothing else is tidied up: "The answer is 4"
+is unparsed, not 4.
 
 A tree is written in brackets over the example's own tokens, as lists or as groups (`pomona.brackets`), for all examples
 or for none. An example's id is its own, or its content key; an example that stands in a corpus several times has its

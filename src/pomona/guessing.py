@@ -28,7 +28,6 @@ Information: TypeAlias = Callable[
     [Corpus], Sequence[Any] | npt.NDArray[Any]
 ]  # one key an example: a number, a row, text
 FEATURES_FROM = 10_000  # training examples from which the counts are weighed; more change nothing in the first decimal
-WORDS = 1000  # tokens whose counts are weighed, the most frequent ones: 10,000 examples of more would not fit in memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,16 +139,14 @@ class Learner:
         return judged(self.corpus, name, sees, answers)
 
     def weighed(self, name: str, sees: str) -> Rung:
-        """A linear softmax on counts and presence of tokens; `sees` has "each token", or how many where not all are."""
+        """A linear softmax on counts and presence of tokens."""
         questions = asked(self.corpus)
         answers = np.zeros_like(questions)
         for train, rows in self.folds:
             wanted = _translated(train, asked(train), self.corpus)
             usable = np.flatnonzero((wanted >= 0).all(axis=1))[:FEATURES_FROM]
             train, wanted = train.take(usable), wanted[usable]
-            words = _frequent(train)
-            if len(words) < len(np.unique(train.tokens)):
-                sees = sees.replace("each token", f"each of the {len(words):,} most frequent tokens")
+            words = tuple(train.vocabulary[word] for word in np.unique(train.tokens).tolist())
             mine, theirs = _counts(train, words), _counts(self.corpus.take(rows), words)
             for question in range(questions.shape[1]):
                 answers[rows, question] = _softmax(mine, wanted[:, question], theirs)
@@ -264,48 +261,57 @@ def root_list(corpus: Corpus) -> Ints:
 # -- counts ------------------------------------------------------------------------------------------------------------
 
 
-def _frequent(corpus: Corpus) -> tuple[str, ...]:
-    """The words of a corpus, the most frequent first; what it does not have cannot be weighed."""
-    counts = np.bincount(corpus.tokens, minlength=len(corpus.vocabulary))
-    order = np.argsort(-counts, kind="stable")[: min(WORDS, np.count_nonzero(counts))]
-    return tuple(corpus.vocabulary[word] for word in order.tolist())
+def _counts(corpus: Corpus, words: tuple[str, ...]) -> Any:
+    """Counts and presence of each word, and the length, as a sparse array: [examples, features]."""
+    from scipy import sparse
 
-
-def _counts(corpus: Corpus, words: tuple[str, ...]) -> npt.NDArray[np.float64]:
-    """Counts and presence of each word, and the length: [examples, features]."""
     place = {word: position for position, word in enumerate(words)}
-    table = np.array([place.get(word, len(words)) for word in corpus.vocabulary], np.int64)
-    rows = np.repeat(np.arange(len(corpus)), corpus.lengths)
-    flat = np.bincount(
-        rows * (len(words) + 1) + table[corpus.tokens], minlength=len(corpus) * (len(words) + 1)
-    ).reshape(len(corpus), -1)[:, :-1]
-    return np.column_stack([np.log1p(flat), flat > 0, np.log1p(corpus.lengths)]).astype(np.float64)
+    table = np.array([place.get(word, -1) for word in corpus.vocabulary], np.int64)[corpus.tokens]
+    rows = np.repeat(np.arange(len(corpus)), corpus.lengths)[table >= 0]
+    pairs, counts = np.unique(rows * len(words) + table[table >= 0], return_counts=True)
+    at, shape = np.divmod(pairs, max(1, len(words))), (len(corpus), len(words))
+    often = sparse.csr_array((np.log1p(counts), at), shape)
+    present = sparse.csr_array((np.ones(len(counts)), at), shape)
+    return sparse.hstack([often, present, np.log1p(corpus.lengths)[:, None]], format="csr")
 
 
-def _softmax(features: Floats, answers: Ints, other: Floats) -> npt.NDArray[np.int64]:
-    """Answers to `other` by multinomial logistic regression with a little shrinkage."""
+def _softmax(features: Any, answers: Ints, other: Any) -> npt.NDArray[np.int64]:
+    """Answers to `other` by multinomial logistic regression with a little shrinkage, on standardised features.
+
+    These are not sparse, so they are never made: (x - middle) / spread @ weights is worked out from x @ weights.
+    """
     from scipy.optimize import minimize
 
     labels, wanted = np.unique(answers[answers >= 0], return_inverse=True)
     features = features[answers >= 0]
-    middle, spread = features.mean(axis=0), features.std(axis=0) + 1e-9
-    # Longer examples than any in training: counts are taken for the largest that were weighed.
-    other = np.clip(other, features.min(axis=0), features.max(axis=0))
-    design = np.column_stack([(features - middle) / spread, np.ones(len(features))])
+    rows = features.shape[0]
+    middle = features.mean(axis=0)
+    spread = np.sqrt(np.maximum(0.0, features.power(2).mean(axis=0) - middle**2))
+    scale = np.where(spread > 1e-6, 1.0 / np.maximum(spread, 1e-6), 0.0)  # what is always the same says nothing
+    turned = features.T.tocsr()
     truth = np.eye(len(labels))[wanted]
 
+    def scores_of(some: Any, flat: Floats) -> Floats:
+        weights = flat.reshape(-1, len(labels))  # the last row is the bias
+        scaled = scale[:, None] * weights[:-1]
+        return np.asarray(some @ scaled - middle @ scaled + weights[-1])
+
     def loss(flat: Floats) -> tuple[float, Floats]:
-        weights = flat.reshape(design.shape[1], len(labels))
-        scores = design @ weights
+        scores = scores_of(features, flat)
         scores -= scores.max(axis=1, keepdims=True)
         powers = np.exp(scores)
         totals = powers.sum(axis=1, keepdims=True)
         value = float((np.log(totals[:, 0]) - (scores * truth).sum(axis=1)).mean() + 5e-5 * (flat @ flat))
-        gradient = design.T @ (powers / totals - truth) / len(design) + 1e-4 * weights
-        return value, gradient.ravel()
+        wrong = (powers / totals - truth) / rows
+        slope = scale[:, None] * (turned @ wrong - np.outer(middle, wrong.sum(axis=0)))
+        return value, np.concatenate([slope.ravel(), wrong.sum(axis=0)]) + 1e-4 * flat
 
-    start = np.zeros(design.shape[1] * len(labels))
+    start = np.zeros((features.shape[1] + 1) * len(labels))
     found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 60}).x
-    weights = found.reshape(-1, len(labels))
-    scores = np.column_stack([(other - middle) / spread, np.ones(len(other))]) @ weights
-    return np.asarray(labels[np.argmax(scores, axis=1)], np.int64)
+    low, high = (features.min(axis=0).toarray(), features.max(axis=0).toarray())
+    answered = []
+    for first in range(0, other.shape[0], 500):
+        # Longer examples than any in training: counts are taken for the largest that were weighed.
+        part = np.clip(other[first : first + 500].toarray(), low, high)
+        answered.append(np.argmax(scores_of(part, found), axis=1))
+    return np.asarray(labels[np.concatenate(answered)], np.int64)

@@ -443,9 +443,7 @@ def _columns(rows: list[dict[str, Any]], path: Path, lines: list[int]) -> dict[s
                     kind = "null" if value is None else "an object"
                     message = f"the field {_short(name)} is {kind}, which a column cannot keep: {allowed}"
                     raise FormatError(message, path=path, line=line)
-            odd = next((line for line, one in zip(lines, given, strict=True) if type(one) is not type(given[0])), None)
-            message = f"the field {_short(name)} is not the same kind on every line: {allowed}"
-            raise FormatError(message, path=path, line=odd)
+            raise FormatError(f"the field {_short(name)} is not the same kind on every line: {allowed}", path=path)
         columns[name] = column
     return columns
 
