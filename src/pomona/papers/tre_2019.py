@@ -49,12 +49,12 @@ INFORMATION = {
 def settings(budget: Budget) -> tuple[dict[str, tuple[Game, int]], dynamics.Dynamics]:
     """Games of each reading with how many pairs, and the learning dynamics.
 
-    `cpu` is the paper's size but for the text's reading of the game, which has 20 pairs instead of 100.
+    `cpu` is the paper's size but for the text's reading of the game, which has 30 pairs instead of 100.
     """
     if budget == "smoke":
         small = {name: (dataclasses.replace(game, hidden=24, batch=64, steps=20), 4) for name, game in READINGS.items()}
         return small, dynamics.Dynamics(runs=2, epochs=2, batches=5, batch=64, tasks=1_500)
-    pairs = {"code": 100, "paper": 20 if budget == "cpu" else 100}
+    pairs = {"code": 100, "paper": 30 if budget == "cpu" else 100}
     return {name: (game, pairs[name]) for name, game in READINGS.items()}, dynamics.Dynamics()
 
 
