@@ -44,6 +44,23 @@ def test_the_last_cells_and_their_gradients_are_the_plain_ones(reverse):
             assert (fast - slow).abs().max() <= 1e-12 * slow.abs().max()
 
 
+def test_dropout_takes_numbers_from_the_state_that_the_next_step_is_given():
+    """Of one sentence, step by step; without a generator nothing is dropped."""
+    torch.manual_seed(0)
+    lstm = LSTM(7, 5, 10).double()
+    words, start = TOKENS[:6], np.array([0, 6])
+    assert torch.equal(lstm(words, start, dropout=0.5), lstm(words, start))
+    states = lstm(words, start, dropout=0.5, random=torch.Generator().manual_seed(3))
+    random, h, c = torch.Generator().manual_seed(3), torch.zeros(1, 10).double(), torch.zeros(1, 10).double()
+    for place, word in enumerate(words):
+        kept = torch.rand(h.shape, generator=random, device=h.device) >= 0.5
+        gates = lstm.word[word] @ lstm.input.t() + lstm.bias + (2 * h * kept) @ lstm.state.t()
+        i, f, o, u = gates.chunk(4, 1)
+        c = f.sigmoid() * c + i.sigmoid() * u.tanh()
+        h = o.sigmoid() * c.tanh()
+        assert torch.allclose(states[place], h[0], rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 def test_it_is_torchs_lstm_sentence_by_sentence(reverse):
     torch.manual_seed(0)

@@ -18,7 +18,7 @@ from pomona import formats
 from pomona.errors import RunError, SpecError
 from pomona.runs import Recipe, Run
 from pomona.sampling import generate
-from pomona.training import _Trainer, build, load, predict, read_torch, train
+from pomona.training import _Trainer, build, load, predict, read_torch, represent, train
 
 SMALL = Recipe(
     "treelstm",
@@ -382,3 +382,13 @@ def test_fresh_examples_every_epoch_and_none_of_them_held_out(tmp_path):
     formats.write(first, file)
     with pytest.raises(RunError, match="no fresh examples"):
         train(dataclasses.replace(recipe, data=str(file), data_settings={}, dev_rows=20), tmp_path / "file")
+
+
+@pytest.mark.parametrize("model", ["lstm", "bilstm", "treelstm"])
+def test_the_vector_of_a_sentence_is_what_is_classified(tmp_path, model):
+    run = train(dataclasses.replace(SMALL, model=model, epochs=1, rows=40), tmp_path / "run")
+    corpus = generate("listops/d20s", split="test", train=400, dev=50, test=50)
+    module = load(run)[0].eval()
+    with torch.no_grad():
+        logits = module.classifier(torch.from_numpy(represent(run, corpus))).numpy()
+    assert np.allclose(logits, predict(run, corpus).logits, atol=1e-5)

@@ -65,13 +65,15 @@ class Output:
     """What a model says of a batch.
 
     `trees` are the binary trees it built, if any; `nodes` has a row for each of their nodes in post-order, or, without
-    trees, for each token. Both are given in evaluation only. The loss is the cross entropy of the logits unless the
-    module gives its own as `loss`; `penalty` is added to either.
+    trees, for each token. `sentences` has a row for each example, where neither its root nor its last token stands for
+    it. All three are given in evaluation only. The loss is the cross entropy of the logits unless the module gives its
+    own as `loss`; `penalty` is added to either.
     """
 
     logits: Tensor  # [batch, classes] or [batch, answers, classes]
     trees: Forest | None = None
     nodes: Tensor | None = None
+    sentences: Tensor | None = None
     penalty: Tensor | None = None
     loss: Tensor | None = None
 

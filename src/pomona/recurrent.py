@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from pomona.cells import sigmoid_row, tanh_row
 from pomona.compiled import Floats, Ints, compiled, fused
+from pomona.modelling import dropped
 
 _ONE = np.float32(1)
 
@@ -182,10 +183,24 @@ class LSTM(nn.Module):
         with torch.no_grad():
             self.bias[width : 2 * width] = 1
 
-    def forward(self, tokens: npt.NDArray[np.int64], start: npt.NDArray[np.int64], *, plain: bool = False) -> Tensor:
-        """The state at every token, [tokens, width], of sequences that begin at `start`."""
+    def forward(
+        self,
+        tokens: npt.NDArray[np.int64],
+        start: npt.NDArray[np.int64],
+        *,
+        plain: bool = False,
+        dropout: float = 0.0,
+        random: torch.Generator | None = None,
+    ) -> Tensor:
+        """The state at every token, [tokens, width], of sequences that begin at `start`.
+
+        With `dropout` and `random` each state is handed to the next step without that share of its numbers.
+        """
         table = self.word @ self.input.t() + self.bias  # [words, 4 width]
-        return states_of(table, self.state, tokens, start, reverse=self.reverse, plain=plain)[0]
+        share = 0.0 if random is None else dropout
+        return states_of(
+            table, self.state, tokens, start, reverse=self.reverse, plain=plain, dropout=share, random=random
+        )[0]
 
 
 def states_of(
@@ -196,14 +211,16 @@ def states_of(
     *,
     reverse: bool = False,
     plain: bool = False,
+    dropout: float = 0.0,
+    random: torch.Generator | None = None,
 ) -> tuple[Tensor, Tensor]:
     """h of every token, [tokens, width], and c of the token read last in each sequence, [sequences, width].
 
     U is `weight`, and token t adds row t of `table`.
     """
     packed, at, place = _packed(tokens, start, reverse)
-    if plain or table.device.type != "cpu":
-        h, c = _plain(table, weight, packed, at)
+    if plain or dropout or table.device.type != "cpu":
+        h, c = _plain(table, weight, packed, at, dropout, random)
     else:
         h, c = _States.apply(table, weight, packed, at)  # type: ignore[no-untyped-call]
     last = place[start[:-1] if reverse else start[1:] - 1]
@@ -211,14 +228,19 @@ def states_of(
 
 
 def _plain(
-    table: Tensor, weight: Tensor, tokens: npt.NDArray[np.int64], at: npt.NDArray[np.int64]
+    table: Tensor,
+    weight: Tensor,
+    tokens: npt.NDArray[np.int64],
+    at: npt.NDArray[np.int64],
+    dropout: float,
+    random: torch.Generator | None,
 ) -> tuple[Tensor, Tensor]:
     h = c = table.new_zeros(int(at[1]), weight.shape[1])
     states, cells = [], []
     for first, last in pairwise(at.tolist()):
         running = last - first
         word = table[torch.from_numpy(tokens[first:last]).to(table.device)]
-        i, f, o, u = (word + h[:running] @ weight.t()).chunk(4, 1)
+        i, f, o, u = (word + dropped(h[:running], dropout, random) @ weight.t()).chunk(4, 1)
         c = f.sigmoid() * c[:running] + i.sigmoid() * u.tanh()
         h = o.sigmoid() * c.tanh()
         states.append(h)

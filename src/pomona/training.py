@@ -470,7 +470,7 @@ def predict(run: Run, corpus: Corpus, *, which: str = "best", device: str = "cpu
 def represent(
     run: Run, corpus: Corpus, *, which: str = "best", device: str = "cpu", threads: int = 1
 ) -> npt.NDArray[np.float32]:
-    """A vector for each sentence, [rows, width]: that of its root, or of its last token where a model has no trees."""
+    """A vector for each sentence, [rows, width]: what the model gives for it, else its root, else its last token."""
     module, vocabulary, outcomes = load(run, which)
     feed = model_of(run.recipe).read(corpus, vocabulary, outcomes)
     found: list[npt.NDArray[np.float32]] = []
@@ -479,6 +479,9 @@ def represent(
         module.to(device).eval()
         for batch in batches:
             output = module(batch)
+            if output.sentences is not None:
+                found.append(output.sentences.float().cpu().numpy())
+                continue
             if output.nodes is None or len(output.nodes) < len(batch.rows):
                 raise RunError(f"{run.recipe.model} gives no vectors of what it reads; a model of trees or tokens does")
             ends = batch.start if output.trees is None else output.trees.start

@@ -42,7 +42,8 @@ class BiLSTMModule(nn.Module):
 
     def forward(self, batch: Batch, random: torch.Generator | None = None) -> Output:
         forth, back = self.forth(batch.flat, batch.start), self.back(batch.flat, batch.start)  # [tokens, width] each
-        logits = self.classifier(torch.cat([forth[batch.start[1:] - 1], back[batch.start[:-1]]], 1))
+        whole = torch.cat([forth[batch.start[1:] - 1], back[batch.start[:-1]]], 1)  # each where it has read everything
+        logits = self.classifier(whole)
         if self.training:
             return Output(logits)
-        return Output(logits, nodes=torch.cat([forth, back], 1))
+        return Output(logits, nodes=torch.cat([forth, back], 1), sentences=whole)

@@ -55,7 +55,8 @@ class LSTMPairModule(PairModule):
             *(np.full(len(whole), last - first) for (first, last), _ in readings),
         ]
         start = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
-        states = self.lstm(np.concatenate(tokens), start).split([len(some) for some in tokens])
+        dropout = {"dropout": self.settings.dropout, "random": random}
+        states = self.lstm(np.concatenate(tokens), start, **dropout).split([len(some) for some in tokens])
         found: dict[str, dict[int, Tensor]] = {}
         for ((first, last), ends), some in zip(readings, states[1:], strict=True):
             steps = some.view(len(batch), 2, last - first, -1)
