@@ -189,7 +189,9 @@ def test_a_task_that_says_nothing_of_its_draws_is_told_so() -> None:
 
 
 def test_no_name_is_listed_twice() -> None:
+    from pomona.reproducing import PAPERS
+
     with pytest.raises(SpecError) as error:
-        TASKS.entry("")
+        PAPERS.entry("")
     names = str(error.value).partition("Known: ")[2].rstrip(".").split(", ")
     assert len(names) == len(set(names)) > 1
