@@ -93,12 +93,18 @@ def answer(game: Mapping[str, Any]) -> str:
         exact, legacy = (rows.get((kind, "generalisation error", "all runs")) for kind in ("exact", "legacy"))
         if not exact or not legacy or exact["value"] is None or legacy["value"] is None or exact["low"] is None:
             continue
-        survives = "survives" if exact["low"] > 0 else "does not survive" if exact["high"] > 0 else "is turned round by"
+        if exact["low"] <= 0 < exact["high"] and legacy["low"] <= 0:
+            survives = "cannot be told from none, neither by"
+        else:
+            survives = (
+                "survives" if exact["low"] > 0 else "does not survive" if exact["high"] > 0 else "is turned round by"
+            )
         same = rows["exact", "generalisation error", "all runs"]["given_information"]
         beyond = "" if same["value"] is None else f"; {_range(same)} among languages that say equally much"
         told.append(
             f"{reading}, {judged['pairs']} pairs: the correlation of TRE with generalisation error {survives} the "
-            f"exact solver: r = {_range(exact)}, as published r = {_range(legacy)}{beyond}"
+            f"exact solver{' nor as published' if 'neither' in survives else ''}: r = {_range(exact)}, as published "
+            f"r = {_range(legacy)}{beyond}"
         )
     return ". ".join(told) + "." if told else ""
 
