@@ -363,3 +363,26 @@ def test_the_paper_is_measured_from_its_folders(noise: None, tmp_path: Path, mon
     assert b"<svg" in (home / "similarity.svg").read_bytes()
     with pytest.raises(SpecError, match="tre_2019 has no 'games'"):
         reproduce("tre_2019", where=["games"], folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("exact", "legacy", "words"),
+    [
+        ((0.5, 0.2, 0.7), (0.4, 0.1, 0.6), "survives the exact solver"),
+        ((0.2, -0.1, 0.5), (0.4, 0.1, 0.6), "does not survive the exact solver"),
+        ((0.2, -0.1, 0.5), (0.3, -0.1, 0.6), "cannot be told from none, neither by the exact solver nor as published"),
+        ((-0.5, -0.7, -0.2), (0.4, 0.1, 0.6), "is turned round by the exact solver"),
+    ],
+)
+def test_the_answer_says_whose_the_correlation_is(exact, legacy, words):
+    from pomona.papers.tre_2019 import answer
+
+    rows = [
+        {"tre": kind, "against": "generalisation error", "runs": "all runs", **dict(zip(NAMES, some, strict=True)),
+         "given_information": {"value": None}}
+        for kind, some in (("exact", exact), ("legacy", legacy))
+    ]  # fmt: skip
+    assert words in answer({"code": {"pairs": 100, "correlations": rows}})
+
+
+NAMES = ("value", "low", "high")
