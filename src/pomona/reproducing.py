@@ -155,6 +155,8 @@ def reproduce(
         if place not in chosen.places:
             raise SpecError(f"{paper} has no {place!r}. {did_you_mean(place, chosen.places)}")
     before = _read(out)
+    if before.get("paper", chosen.title) != chosen.title:
+        raise FormatError(f"{out} holds results of {before['paper']!r}, not of {paper}; name another file")
     records = [record for record in before.get("runs", []) if record.get("budget", "cpu") == budget]
     known = {row: [record for record in records if record["row"] == row] for row in {one["row"] for one in records}}
     plan = Plan(paper, budget, tuple(where), tuple(rows), Path(folder), threads, train_missing, say, known)
