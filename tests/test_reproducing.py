@@ -126,6 +126,8 @@ def test_results_keep_what_cannot_be_measured_again(data_folder, tmp_path, monke
     assert again["cells"] == first["cells"]
     assert again["runs"] == first["runs"]
     assert again["beside"] == first["beside"]
+    with pytest.raises(FormatError, match="holds results of 'ListOps"):
+        reproduce("fair_nli_2019", **ask)
     for damaged in ("{", '{"cells": [{}]}', '{"cells": null}', "[1]", '{"runs": [{}]}'):
         out.write_text(damaged)
         with pytest.raises(FormatError, match=r"cannot be read as results|is no file of results"):
