@@ -118,7 +118,7 @@ def recipes(budget: Budget) -> dict[str, list[Recipe]]:
     made: dict[str, list[Recipe]] = {}
     for row, model, difficulty, family in rows():
         settings = {**_SHARED, **_CPU[model], "data": f"orchard/{difficulty}/{family}"}
-        if model == "Oracle" and family == "min-max":  # by dev loss; with 64, single bins of single runs fall below 99.5
+        if model == "Oracle" and family == "min-max":  # by dev loss; with 64 some bins of some runs are below 99.5
             settings["settings"] = {"width": 128}
         if budget == "paper" and model in _PAPER:
             settings = {**_PAPER_DATA, **_PAPER[model], "data": settings["data"]}
