@@ -123,8 +123,8 @@ def recipes(budget: Budget) -> dict[str, list[Recipe]]:
         if budget == "paper" and model in _PAPER:
             settings = {**_PAPER_DATA, **_PAPER[model], "data": settings["data"]}
         elif budget == "smoke":
-            few = {"train": 320, "dev": 20, "test": 20, "iid": 0}
-            settings |= {"data_settings": few, "dev_rows": 20, "epochs": 2, "warmup": 2}
+            few = {"train": 128, "dev": 10, "test": 10, "iid": 0}
+            settings |= {"data_settings": few, "dev_rows": 10, "epochs": 2, "batch": 64, "warmup": 2}
             settings["settings"] = {**settings.get("settings", {}), "width": 16}
         if row.endswith(DIGITS):
             settings["data_settings"] = {**settings.get("data_settings", {}), "copies": "digits"}
