@@ -241,6 +241,15 @@ def test_the_best_epoch_on_dev_is_kept(tmp_path):
     assert shares["best"] > shares["last"]
 
 
+def test_of_epochs_that_are_equally_right_on_dev_the_one_with_the_least_loss_is_kept(tmp_path):
+    """A dev set that is easily answered in full must not keep the weights of the first epoch that does."""
+    run = train(dataclasses.replace(SMALL, epochs=12, dev_rows=1, rate=1e-2), tmp_path / "run")
+    top = max(entry["dev"] for entry in run.curve)
+    best = min((entry for entry in run.curve if entry["dev"] == top), key=lambda entry: entry["dev_loss"])
+    assert best["epoch"] > next(entry["epoch"] for entry in run.curve if entry["dev"] == top)
+    assert run.summary["best_epoch"] == best["epoch"]
+
+
 def test_the_rate_rises_and_then_falls_with_the_root_of_the_steps(tmp_path):
     recipe = dataclasses.replace(SMALL, schedule="inverse_sqrt", warmup=4, betas=(0.9, 0.98))
     trainer = _Trainer(Run.open(tmp_path / "run", recipe), torch.device("cpu"), 60.0, None)

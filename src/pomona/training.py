@@ -65,6 +65,7 @@ class _State:
     step: int = 0
     factor: float = 1.0  # by which plateaus have lowered the rate
     best: float = -1.0
+    best_loss: float = math.inf
     best_epoch: int = -1
     stale: int = 0  # epochs since the best one
     waited: int = 0  # epochs since the best one or since the rate fell
@@ -311,8 +312,11 @@ class _Trainer:
         }
         state.curve.append(entry)
         state.stale, state.waited = state.stale + 1, state.waited + 1
-        if accuracy > state.best:
-            state.best, state.best_epoch, state.stale, state.waited = accuracy, state.epoch, 0, 0
+        better = accuracy > state.best
+        if better:
+            state.stale = state.waited = 0
+        if better or (accuracy == state.best and entry["dev_loss"] < state.best_loss):  # dev may be full early
+            state.best, state.best_loss, state.best_epoch = accuracy, entry["dev_loss"], state.epoch
             self.run.write_bytes("best.safetensors", tensors_to_bytes(self._weights(), self._about()))
         if recipe.schedule == "plateau" and state.waited >= recipe.patience:
             state.factor, state.waited = state.factor * recipe.decay, 0

@@ -68,7 +68,7 @@ _CPU: dict[str, dict[str, Any]] = {
         "model": "seq2seq_transformer", "settings": {"width": 64, "layers": 3, "inner": 128, "norm": "pre"},
         "rate": 2e-3, "batch": 16, "warmup": 400, "epochs": 12,
     },
-    "Oracle": {"model": "quoting_treelstm", "rate": 1e-2, "weight_decay": 0.03, "epochs": 20},
+    "Oracle": {"model": "quoting_treelstm", "rate": 1e-2, "weight_decay": 0.03, "epochs": 10},
     "Looped": {
         "model": "looped_transformer", "settings": {"width": 64, "inner": 128}, "rate": 2e-3, "batch": 16,
         "epochs": 4,
@@ -118,8 +118,6 @@ def recipes(budget: Budget) -> dict[str, list[Recipe]]:
     made: dict[str, list[Recipe]] = {}
     for row, model, difficulty, family in rows():
         settings = {**_SHARED, **_CPU[model], "data": f"orchard/{difficulty}/{family}"}
-        if model == "Oracle" and family == "min-max":  # by dev loss; with 64 some bins of some runs are below 99.5
-            settings["settings"] = {"width": 128}
         if budget == "paper" and model in _PAPER:
             settings = {**_PAPER_DATA, **_PAPER[model], "data": settings["data"]}
         elif budget == "smoke":
