@@ -151,6 +151,10 @@ def test_examples_without_answers_are_refused(tmp_path: Path) -> None:
         pm.evaluate([1, None], pm.read(path))  # what is unknown and what was not said are not the same answer
     with pytest.raises(MeasureError, match="is empty: there is nothing to evaluate on"):
         evaluated(data("listops")[:0], Answers("none", np.zeros((0, 1), np.int64)))
+    file = tmp_path / "nothing.jsonl"
+    file.write_text('{"tree": {"type": "a"}, "target": []}\n')
+    with pytest.raises(MeasureError, match="asks for nothing"):
+        evaluated(pm.read(file), Answers("none", np.zeros((1, 0), np.int64)))
 
 
 # -- trees -----------------------------------------------------------------------------------------------------------

@@ -412,7 +412,6 @@ A = '"tree": {"type": "a"}'
             None,
             "target: a value is a whole number of 64 bits, a string or null; got False",
         ),
-        (f'{{{A}, "target": []}}', None, '"target" is an empty list'),
         (f'{{{A}, "tokens": "a b"}}', None, '"tokens" is a list of strings'),
         (f'{{{A}, "tokens": ["a", 1]}}', None, '"tokens" is a list of strings'),
         (f'{{{A}, "text": 7}}', None, '"text" is a string; got 7'),

@@ -81,6 +81,8 @@ def _paired(corpus: Corpus) -> bool:
 def all_asked(corpus: Corpus) -> Answers:
     """The answers wanted, of a corpus in which all of them are known; else an error."""
     wanted = asked(corpus)
+    if not wanted.shape[1]:
+        raise MeasureError(f"{corpus!r} asks for nothing: its targets are empty; leave them out to ask for the roots")
     unknown = np.flatnonzero((wanted < 0).any(axis=1))
     if len(unknown):
         first = corpus[int(unknown[0])].id

@@ -198,8 +198,6 @@ class _Rows:
             self.targets.append([self.value[root] for root in self.start[-self.width - 1 : -1]])
         else:
             target = target if isinstance(target, list) else [target]
-            if not target:
-                raise wrong('"target" is an empty list; leave it out where the values of the roots are asked for')
             for value in target:
                 if not _is_outcome(value):
                     raise wrong(f"target: a value is {_VALUE}; got {_short(value)}")
