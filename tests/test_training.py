@@ -60,14 +60,20 @@ class Killed(BaseException):
     pass
 
 
-@pytest.mark.parametrize("step", [1, 7, 23, 24, 40, 59])
-def test_a_run_killed_at_any_step_ends_with_the_same_bits(tmp_path, whole, step):
-    def kill(progress):
-        if progress.step == step:
+def kill_at(step):
+    """For `progress`: the run is killed after this step."""
+
+    def kill(now):
+        if now.step == step:
             raise Killed
 
+    return kill
+
+
+@pytest.mark.parametrize("step", [1, 7, 23, 24, 40, 59])
+def test_a_run_killed_at_any_step_ends_with_the_same_bits(tmp_path, whole, step):
     with pytest.raises(Killed):
-        train(SMALL, tmp_path / "run", save_every=0.0, progress=kill)
+        train(SMALL, tmp_path / "run", save_every=0.0, progress=kill_at(step))
     assert not Run.read(tmp_path / "run").finished
     assert_same_bits(train(SMALL, tmp_path / "run"), whole)
 
@@ -79,12 +85,8 @@ def test_noise_and_moving_averages_go_on_as_well(tmp_path):
     done = train(recipe, tmp_path / "whole")
     assert weights(done, "last")["average"] > 0
 
-    def kill(progress):
-        if progress.step == 5:
-            raise Killed
-
     with pytest.raises(Killed):
-        train(recipe, tmp_path / "run", save_every=0.0, progress=kill)
+        train(recipe, tmp_path / "run", save_every=0.0, progress=kill_at(5))
     assert_same_bits(train(recipe, tmp_path / "run"), done)
 
 
@@ -101,12 +103,8 @@ def test_steps_in_which_a_weight_has_no_gradient_do_not_count_for_it(tmp_path):
     )
     done = train(recipe, tmp_path / "whole")
 
-    def kill(progress):
-        if progress.step == 20:
-            raise Killed
-
     with pytest.raises(Killed):
-        train(recipe, tmp_path / "run", save_every=0.0, progress=kill)
+        train(recipe, tmp_path / "run", save_every=0.0, progress=kill_at(20))
     assert_same_bits(train(recipe, tmp_path / "run"), done)
 
 
@@ -124,6 +122,7 @@ def test_what_would_do_nothing_is_refused(tmp_path, change, words):
     change = {name: str(data) if value == "FILE" else value for name, value in change.items()}
     with pytest.raises(SpecError, match=words):
         train(dataclasses.replace(SMALL, **change), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_papers_quirks_change_what_they_say(tmp_path):
@@ -186,12 +185,8 @@ def test_a_run_whose_data_have_changed_is_not_gone_on_with(tmp_path, monkeypatch
     """The same name and seed may give other examples tomorrow; half a run on each is no run of either."""
     from pomona import training
 
-    def kill(progress):
-        if progress.step == 30:
-            raise Killed
-
     with pytest.raises(Killed):
-        train(SMALL, tmp_path / "run", save_every=0.0, progress=kill)
+        train(SMALL, tmp_path / "run", save_every=0.0, progress=kill_at(30))
     before = (tmp_path / "run" / "state.safetensors").read_bytes()
     honest = training.corpora
     if forgotten:  # begun before fingerprints were kept

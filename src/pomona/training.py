@@ -82,11 +82,6 @@ class _State:
 def corpora(recipe: Recipe) -> tuple[Corpus, Corpus]:
     """The training corpus of a recipe and the one its weights are chosen on."""
     if Path(recipe.data).is_file():
-        if recipe.data_settings or "test_selection" in recipe.fidelity:
-            raise SpecError(
-                f"{recipe.data} is a file: it has no settings (data_settings = {dict(recipe.data_settings)}) and no "
-                "test split to select on (test_selection); leave them out, or name a task"
-            )
         whole = formats.read(recipe.data)
         order = np.random.Generator(np.random.Philox(key=int(stream_key("hold out", recipe.data_seed))))
         rows = order.permutation(len(whole))
@@ -153,18 +148,33 @@ def train(
     progress: Callable[[Progress], None] | None = None,
 ) -> Run:
     """The run of this recipe, begun or gone on with until it is finished; state is saved every `save_every` seconds."""
+    model = model_of(recipe)
+    _refuse_without_effect(recipe, model, device)
     run = Run.open(folder, recipe)
     if run.finished:
         return run
-    model = model_of(recipe)
-    if not model.gpu and device not in (None, "cpu"):
-        raise SpecError(f"{recipe.model} is computed on the processor alone; leave out device = {device!r}")
     with run.locked(), threads_of(threads):
         where = device or ("cuda" if model.gpu and torch.cuda.is_available() else "cpu")
         run.write("environment.json", environment(device=where, threads=threads))
         with _memory_errors(recipe):
             _Trainer(run, torch.device(where), save_every, progress).go()
     return run
+
+
+def _refuse_without_effect(recipe: Recipe, model: Model, device: str | None) -> None:
+    """What a recipe asks for and cannot have is an error, before there is a folder that says it had it."""
+    if not model.gpu and device not in (None, "cpu"):
+        raise SpecError(f"{recipe.model} is computed on the processor alone; leave out device = {device!r}")
+    odd = [name for name in recipe.fidelity if name in MODULE_FIDELITY]
+    if odd and not model.quirks:
+        raise SpecError(
+            f"fidelity: {', '.join(odd)} is of the ListOps paper's models, and {recipe.model} is none; leave it out"
+        )
+    if Path(recipe.data).is_file() and (recipe.data_settings or "test_selection" in recipe.fidelity):
+        raise SpecError(
+            f"{recipe.data} is a file: it has no settings (data_settings = {dict(recipe.data_settings)}) and no test "
+            "split to select on (test_selection); leave them out, or name a task"
+        )
 
 
 @contextmanager
@@ -399,14 +409,8 @@ def model_of(recipe: Recipe) -> Model:
 
 def build(recipe: Recipe, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> nn.Module:
     """The module of a recipe with its first weights, which depend on the recipe's seed alone."""
-    model = model_of(recipe)
-    odd = [name for name in recipe.fidelity if name in MODULE_FIDELITY]
-    if odd and not model.quirks:
-        raise SpecError(
-            f"fidelity: {', '.join(odd)} is of the ListOps paper's models, and {recipe.model} is none; leave it out"
-        )
     with seeded(int(stream_key("first weights", recipe.seed)) >> 1):
-        return model.build(Shape(len(vocabulary), len(outcomes), recipe.fidelity))
+        return model_of(recipe).build(Shape(len(vocabulary), len(outcomes), recipe.fidelity))
 
 
 def load(run: Run, which: str = "best") -> tuple[nn.Module, tuple[str, ...], tuple[Any, ...]]:

@@ -91,20 +91,21 @@ def answer(game: Mapping[str, Any]) -> str:
     for reading, judged in game.items():
         rows = {(row["tre"], row["against"], row["runs"]): row for row in judged["correlations"]}
         exact, legacy = (rows.get((kind, "generalisation error", "all runs")) for kind in ("exact", "legacy"))
-        if not exact or not legacy or exact["value"] is None or legacy["value"] is None or exact["low"] is None:
+        if not exact or not legacy or exact["low"] is None or legacy["low"] is None:
             continue
-        if exact["low"] <= 0 < exact["high"] and legacy["low"] <= 0:
-            survives = "cannot be told from none, neither by"
+        if exact["low"] > 0:
+            verdict = "survives the exact solver"
+        elif exact["high"] <= 0:
+            verdict = "is turned round by the exact solver"
+        elif legacy["low"] > 0:
+            verdict = "does not survive the exact solver"
         else:
-            survives = (
-                "survives" if exact["low"] > 0 else "does not survive" if exact["high"] > 0 else "is turned round by"
-            )
+            verdict = "cannot be told from none, neither by the exact solver nor as published"
         same = rows["exact", "generalisation error", "all runs"]["given_information"]
         beyond = "" if same["value"] is None else f"; {_range(same)} among languages that say equally much"
         told.append(
-            f"{reading}, {judged['pairs']} pairs: the correlation of TRE with generalisation error {survives} the "
-            f"exact solver{' nor as published' if 'neither' in survives else ''}: r = {_range(exact)}, as published "
-            f"r = {_range(legacy)}{beyond}"
+            f"{reading}, {judged['pairs']} pairs: the correlation of TRE with generalisation error {verdict}: "
+            f"r = {_range(exact)}, as published r = {_range(legacy)}{beyond}"
         )
     return ". ".join(told) + "." if told else ""
 

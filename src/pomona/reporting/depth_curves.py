@@ -25,8 +25,7 @@ def curve_plots(number: int, content: Spec) -> Iterator[Plot]:
         if point is None or not isinstance(cell.get("measured"), (int, float)):
             continue
         model, *data = cell["row"].split()
-        interval = cell.get("interval")
-        low, high = interval if isinstance(interval, list) else (cell["measured"], cell["measured"])
+        low, high = cell.get("interval") or (cell["measured"], cell["measured"])
         about = {"model": model, "depth": int(point[2]), "share": cell["measured"], "low": low, "high": high}
         plots.setdefault((cell["where"], " ".join(data), point[1]), []).append({**about, "runs": cell.get("runs")})
     for (where, data, question), rows in plots.items():
