@@ -117,7 +117,7 @@ def checked_results(content: dict[str, Any], path: Path) -> dict[str, Any]:
             if not _number(cell.get(key)):
                 raise FormatError(f"cell {number}: {key} = {cell[key]!r} is neither a number nor null", path=path)
         if cell.get("interval") is not None and not _pair(cell["interval"]):
-            raise FormatError(f"cell {number}: interval = {cell['interval']!r}, neither two numbers nor null", path=path)
+            raise FormatError(f"cell {number}: interval = {cell['interval']!r}, not two numbers or null", path=path)
     if not _curves(content.get("shortcuts") or {}):
         raise FormatError('"shortcuts" is not {data: {shortcut: {depth: [first, second, both]}}}', path=path)
     return content
