@@ -85,7 +85,9 @@ def longest(name: str) -> float:
     _, module, feed = built(name)
     flat, start = np.full(LONG, 5, np.int64), np.array([0, LONG])
     tokens, ones, heads = torch.full((1, LONG), 5), torch.full((1,), LONG), torch.tensor([[0, 10]])
-    batch = SequenceBatch(np.zeros(1, np.int64), flat, start, tokens, ones, heads * 0, heads, ones * 0 + 12)
+    batch = SequenceBatch(
+        np.zeros(1, np.int64), flat, start, tokens, ones, heads * 0, heads, ones * 0 + 12, heads[:0], ones[:0]
+    )
     with torch.no_grad():
         module.eval()(feed.batch(np.arange(2)))
         return memory(lambda: module(batch))

@@ -7,12 +7,14 @@ import pytest
 import torch
 
 import pomona.sequences
-from pomona.errors import RunError
+from pomona.errors import RunError, SpecError
 from pomona.modelling import MODELS, Shape, seeded
 from pomona.runs import Predictions
 from pomona.sampling import generate
 from pomona.scoring import scores_of
 from pomona.sequences import EOS, MALFORMED, SPECIAL, UNKNOWN, Sequences, words_of
+
+from oracles_orchard import parse, value  # isort: skip  (found by conftest.py)
 
 FEW = {"train": 80, "dev": 5, "test": 30, "iid": 0}
 
@@ -48,6 +50,64 @@ def test_tokens_answers_heads_and_nesting_are_those_of_the_corpus(corpus):
     beside = batch.beside(states)
     assert beside[batch.inside].tolist() == states.tolist()
     assert beside[~batch.inside].abs().sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("task", "settings"),
+    [("orchard/hard/min-max", {}), ("orchard/medium/first-last", {"copies": "digits"}), ("orchard/easy/min-max", {})],
+)
+def test_every_list_is_where_it_opens_and_has_its_value(task, settings):
+    corpus = generate(task, "train", 3, **FEW, **settings)
+    feed = Sequences.of(corpus, *words_of(corpus))
+    rows = np.array([11, 2, 2, 60])
+    batch = feed.batch(rows)
+    found = {
+        (row, place): value
+        for (row, place), value in zip(batch.lists.tolist(), batch.values.tolist(), strict=True)
+    }
+    wanted = {}
+    for number, row in enumerate(rows.tolist()):
+        words = corpus[row].tokens
+        earlier = parse(" ".join(words))
+        for place, word in enumerate(words):
+            if word.startswith("["):
+                level, end = 1, place
+                while level:
+                    end += 1
+                    level += words[end].startswith("[") - (words[end] == "]")
+                (alone,) = parse(" ".join(words[place : end + 1]))
+                wanted[number, place] = value(alone, earlier)
+    assert found == wanted
+    assert len(batch.values) == len(wanted)
+
+
+@pytest.mark.parametrize("name", ["seq2seq_transformer", "looped_transformer", "data_router"])
+def test_the_lists_count_as_much_as_they_are_weighed(corpus, name):
+    """The penalty, list by list and by hand; answers and parameters are those of a model that is asked nothing more."""
+    small = {"width": 8, "inner": 8, "heads": 2}
+    with seeded(1):
+        plain = MODELS.build(name, small).build(Shape(99, 11))
+    with seeded(1):
+        asked = MODELS.build(name, {**small, "node_weight": 0.5}).build(Shape(99, 11))
+    batch = Sequences.of(corpus, *words_of(corpus)).batch(np.array([4, 9, 31]))
+    kept = []
+    asked.heads.register_forward_pre_hook(lambda module, given: kept.append(given[0]))
+    output = asked.train()(batch)
+    assert torch.equal(output.logits, plain.train()(batch).logits)
+    assert plain(batch).penalty is None
+    losses = []
+    for (row, place), answer in zip(batch.lists.tolist(), batch.values.tolist(), strict=True):
+        head = asked.heads[int(place >= int(batch.heads[row, 1]))]
+        losses.append(-head(kept[0][row, place]).log_softmax(0)[answer])
+    torch.testing.assert_close(output.penalty, 0.5 * torch.stack(losses).mean())
+    assert asked.eval()(batch).penalty is None
+
+
+def test_lists_are_asked_of_heads_only():
+    with pytest.raises(SpecError, match="node_weight"):
+        MODELS.build("seq2seq_transformer", {"target": "pair", "node_weight": 1.0})
+    with pytest.raises(SpecError, match="node_weight = -1"):
+        MODELS.build("looped_transformer", {"node_weight": -1.0})
 
 
 def test_words_that_training_never_showed_are_one(corpus, deep):

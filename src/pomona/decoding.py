@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from pomona.errors import SpecError
 from pomona.modelling import Output
-from pomona.sequences import BOS, EOS, PAD, SPECIAL
+from pomona.sequences import BOS, EOS, PAD, SPECIAL, SequenceBatch
 
 Kind = Literal["heads", "pair", "tokens"]
 NEVER = -100.0  # the score of what a hypothesis does not say
@@ -120,6 +120,30 @@ class Targets:
 def as_answers(heads: Tensor) -> Tensor:
     """The logits of heads, [batch, answers, digits], with MALFORMED behind them, which heads never say."""
     return torch.cat([heads, torch.full_like(heads[:, :, :1], NEVER)], 2)
+
+
+class TreeHeads(nn.ModuleList):
+    """Heads over the vectors of a sequence: that at the first token of each tree, its root operator, is classified.
+
+    With `node_weight` so is that of every other list in training, COPY among them, by the head of its tree, and its
+    cross entropy counts that much. Only the roots are ever answers.
+    """
+
+    def __init__(self, width: int, answers: int, digits: int, node_weight: float = 0.0) -> None:
+        super().__init__(nn.Linear(width, digits) for _ in range(answers))
+        self.node_weight = node_weight
+
+    def forward(self, states: Tensor, batch: SequenceBatch) -> Output:
+        """Answers from states, [batch, length, width]."""
+        roots = states.gather(1, batch.heads[:, :, None].expand(-1, -1, states.shape[2]))  # [batch, answers, width]
+        logits = as_answers(torch.stack([head(root) for head, root in zip(self, roots.unbind(1), strict=True)], 1))
+        if not self.training or not self.node_weight:
+            return Output(logits)
+        row, place = batch.lists.unbind(1)
+        tree = (place[:, None] >= batch.heads[row]).sum(1) - 1
+        said = torch.stack([head(states[row, place]) for head in self], 1)[torch.arange(len(tree)), tree]
+        lists = nn.functional.cross_entropy(said, batch.values, ignore_index=-1)
+        return Output(logits, penalty=self.node_weight * lists)
 
 
 def step_by_step(decoder: Decoder, gold: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
     feed = Sequences.of(corpus, vocabulary, outcomes)
     batch = feed.batch(rows)
     batch.tokens, batch.lengths, batch.targets       [batch, length], [batch], [batch, answers]
+    batch.lists, batch.values                        [lists, 2], [lists]: row and first token of every list, its value
 
 A vocabulary begins with four words of the model's own: `<pad>` behind the end, `<bos>` and `<eos>`, and `<unk>` for a
 word that training never showed (in ORCHARD an argument of COPY that is too large). Every sequence ends in `<eos>`.
@@ -49,6 +50,9 @@ class Sequences:
     targets: npt.NDArray[np.int64]  # [examples, trees]
     heads: npt.NDArray[np.int64]  # [examples, trees]: where each tree begins in its sequence
     nesting: npt.NDArray[np.int64]  # [examples]: the most brackets that are open at once
+    list_start: npt.NDArray[np.int64]  # [examples + 1]: where the lists of each begin
+    opened: npt.NDArray[np.int64]  # [lists]: where each opens in its sequence, in the order in which they close
+    values: npt.NDArray[np.int64]  # [lists]: positions among the outcomes, -1 where there is none
 
     @classmethod
     def of(cls, corpus: Corpus, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> Sequences:
@@ -72,11 +76,14 @@ class Sequences:
         answer = np.array([*(known.get(outcome, -1) for outcome in corpus.outcomes), -1], np.int64)
         names = corpus.vocabulary
         step = np.array([-1 if name == "]" else int(name.startswith("[")) for name in names], np.int64)
-        tokens, heads, nesting = _laid_out(
+        tokens, heads, nesting, list_start, opened = _laid_out(
             table[corpus.tokens], step[corpus.tokens], corpus.token_start, corpus.width, EOS
         )
         start = corpus.token_start + np.arange(len(corpus.token_start))
-        return cls(tokens, start, answer[corpus.targets], heads, nesting)
+        bracketed = (corpus.forest.arity > 0) | (corpus.forest.links != 0)  # in post-order, which is that of closing
+        values = answer[corpus.values[bracketed]]
+        assert len(values) == len(opened)
+        return cls(tokens, start, answer[corpus.targets], heads, nesting, list_start, opened, values)
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -90,7 +97,11 @@ class Sequences:
         lengths = self.lengths[taken]
         start, places = gather(self.start, taken)
         tokens = padded(self.tokens, self.start, taken, int(lengths.max(initial=0)))
-        arrays = (tokens, lengths, self.targets[taken], self.heads[taken], self.nesting[taken])
+        list_start, lists = gather(self.list_start, taken)
+        opened = np.stack([np.repeat(np.arange(len(taken)), np.diff(list_start)), self.opened[lists]], 1)
+        arrays = (
+            tokens, lengths, self.targets[taken], self.heads[taken], self.nesting[taken], opened, self.values[lists]
+        )  # fmt: skip
         return SequenceBatch(
             taken, self.tokens[places], start, *(torch.from_numpy(array).to(device) for array in arrays)
         )
@@ -108,6 +119,8 @@ class SequenceBatch:
     targets: Tensor  # [batch, trees]
     heads: Tensor  # [batch, trees]
     nesting: Tensor  # [batch]
+    lists: Tensor  # [lists, 2]: row, and where the list opens
+    values: Tensor  # [lists]
 
     @cached_property
     def inside(self) -> Tensor:
@@ -124,25 +137,33 @@ class SequenceBatch:
 
 @compiled
 def _laid_out(tokens: Ints, step: Ints, start: Ints, width: int, end: int) -> tuple[Any, ...]:
-    """Tokens with `end` behind each sequence, where its trees begin, and its nesting.
+    """Tokens with `end` behind each sequence, where its trees begin, its nesting, and where its lists open.
 
     A tree is over when as many brackets are closed as were opened; the next begins behind the mark between them.
     """
     rows = len(start) - 1
     out = np.empty(len(tokens) + rows, np.int64)
     heads, nesting = np.zeros((rows, width), np.int64), np.zeros(rows, np.int64)
+    list_start, opened = np.zeros(rows + 1, np.int64), np.empty((step > 0).sum(), np.int64)
+    lists, open_ones = 0, np.empty(len(tokens) + 1, np.int64)
     for row in range(rows):
         level, tree = 0, 1
         for place in range(start[row], start[row + 1]):
             out[place + row] = tokens[place]
+            if step[place] > 0:
+                open_ones[level] = place - start[row]
             level += step[place]
+            if step[place] < 0:
+                opened[lists] = open_ones[level]
+                lists += 1
             nesting[row] = max(nesting[row], level)
             ends = step[place] < 0 or place - start[row] == heads[row, tree - 1]  # of a list, or of a tree of one token
             if level == 0 and ends and tree < width and place + 2 < start[row + 1]:
                 heads[row, tree] = place + 2 - start[row]
                 tree += 1
         out[start[row + 1] + row] = end
-    return out, heads, nesting
+        list_start[row + 1] = lists
+    return out, heads, nesting, list_start, opened
 
 
 @dataclass(frozen=True)

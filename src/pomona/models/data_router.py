@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from pomona.attention import Attention, geometric
-from pomona.decoding import as_answers, rounded
+from pomona.decoding import TreeHeads, rounded
+from pomona.errors import SpecError
 from pomona.modelling import MODELS, Output, Shape, dropped
 from pomona.sequences import SequenceBatch, SequenceModel
 
@@ -35,8 +37,13 @@ class DataRouterModel(SequenceModel):
     extra: int = 2
     per_level: float = 1.0
     answers: int = 2
+    node_weight: float = 0.0  # of the lists below the roots in the loss
     dropout: float = 0.0
     gate_dropout: float = 0.05
+
+    def __post_init__(self) -> None:
+        if self.node_weight < 0:
+            raise SpecError(f"node_weight = {self.node_weight}: 0 or more is needed")
 
     def build(self, shape: Shape) -> nn.Module:
         return DataRouterModule(self, shape)
@@ -55,7 +62,7 @@ class DataRouterModule(nn.Module):
         opening = nn.Linear(width, width)
         nn.init.constant_(opening.bias, CLOSED)
         self.gate = nn.Sequential(nn.Linear(width, width), nn.ReLU(), opening)
-        self.heads = nn.ModuleList(nn.Linear(width, shape.classes - 1) for _ in range(settings.answers))
+        self.heads = TreeHeads(width, settings.answers, shape.classes - 1, settings.node_weight)
 
     def forward(self, batch: SequenceBatch, random: torch.Generator | None = None) -> Output:
         settings = self.settings
@@ -72,9 +79,7 @@ class DataRouterModule(nn.Module):
             g = dropped(self.gate(a).sigmoid(), settings.gate_dropout, random)
             y = (1 - g) * x + g * self.after_update(self.update(a))
             x = torch.where((step < count)[:, None, None], y, x)
-        roots = x.gather(1, batch.heads[:, :, None].expand(-1, -1, x.shape[2]))
-        logits = [head(root) for head, root in zip(self.heads, roots.unbind(1), strict=True)]
-        return Output(as_answers(torch.stack(logits, 1)))
+        return cast(Output, self.heads(x, batch))
 
     def look(self, x: Tensor, side: Tensor) -> Tensor:
         attention = self.attention

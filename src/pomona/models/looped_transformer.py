@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import nn
 
 from pomona.attention import Layer, RelativeBias
-from pomona.decoding import as_answers, rounded
+from pomona.decoding import TreeHeads, rounded
+from pomona.errors import SpecError
 from pomona.modelling import MODELS, Output, Shape, dropped
 from pomona.sequences import SequenceBatch, SequenceModel
 
@@ -35,7 +36,12 @@ class LoopedTransformerModel(SequenceModel):
     extra: int = 2
     per_level: float = 1.0
     answers: int = 2
+    node_weight: float = 0.0  # of the lists below the roots in the loss
     dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.node_weight < 0:
+            raise SpecError(f"node_weight = {self.node_weight}: 0 or more is needed")
 
     def build(self, shape: Shape) -> nn.Module:
         return LoopedTransformerModule(self, shape)
@@ -50,7 +56,7 @@ class LoopedTransformerModule(nn.Module):
         self.layer = Layer(width, settings.inner, settings.heads, norm="pre")
         self.norm = nn.LayerNorm(width)
         self.bias = RelativeBias(settings.heads) if settings.positions == "relative" else None
-        self.heads = nn.ModuleList(nn.Linear(width, shape.classes - 1) for _ in range(settings.answers))
+        self.heads = TreeHeads(width, settings.answers, shape.classes - 1, settings.node_weight)
 
     def forward(self, batch: SequenceBatch, random: torch.Generator | None = None) -> Output:
         settings = self.settings
@@ -64,6 +70,4 @@ class LoopedTransformerModule(nn.Module):
         for step in range(int(steps.max())):
             y = self.norm(self.layer(x + words, mask, settings.dropout, random))
             x = torch.where((step < steps)[:, None, None], y, x)
-        roots = x.gather(1, batch.heads[:, :, None].expand(-1, -1, x.shape[2]))
-        logits = [head(root) for head, root in zip(self.heads, roots.unbind(1), strict=True)]
-        return Output(as_answers(torch.stack(logits, 1)))
+        return cast(Output, self.heads(x, batch))

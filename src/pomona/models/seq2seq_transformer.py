@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from pomona.attention import Layer, Norm, sinusoids
-from pomona.decoding import Kind, Targets, as_answers, rounded, written_output
+from pomona.decoding import Kind, Targets, TreeHeads, rounded, written_output
+from pomona.errors import SpecError
 from pomona.modelling import MODELS, Output, Shape, dropped
 from pomona.sequences import BOS, SequenceBatch, SequenceModel
 
@@ -34,6 +35,11 @@ class Seq2SeqTransformerModel(SequenceModel):
     dropout: float = 0.0
     norm: Norm = "pre"  # "post" in the paper, which small and hurried training does not forgive
     beam: int = 1
+    node_weight: float = 0.0  # of the lists below the roots in the loss, with `target = "heads"`
+
+    def __post_init__(self) -> None:
+        if self.node_weight < 0 or (self.node_weight and self.target != "heads"):
+            raise SpecError(f"node_weight = {self.node_weight}: 0 or more, and above 0 only with target = 'heads'")
 
     def build(self, shape: Shape) -> nn.Module:
         return Seq2SeqTransformerModule(self, shape)
@@ -60,7 +66,7 @@ class Seq2SeqTransformerModule(nn.Module):
         self.encoder = nn.ModuleList(Layer(width, inner, heads, norm=norm) for _ in range(settings.layers))
         self.end = nn.LayerNorm(width) if norm == "pre" else None
         if settings.target == "heads":
-            self.heads = nn.ModuleList(nn.Linear(width, self.targets.digits) for _ in range(settings.answers))
+            self.heads = TreeHeads(width, settings.answers, self.targets.digits, settings.node_weight)
         else:
             self.decoder = nn.ModuleList(
                 Layer(width, inner, heads, memory=True, norm=norm) for _ in range(settings.layers)
@@ -72,9 +78,7 @@ class Seq2SeqTransformerModule(nn.Module):
     def forward(self, batch: SequenceBatch, random: torch.Generator | None = None) -> Output:
         states = self.encode(batch, random)
         if self.settings.target == "heads":
-            roots = states.gather(1, batch.heads[:, :, None].expand(-1, -1, states.shape[2]))  # [batch, answers, width]
-            logits = [head(root) for head, root in zip(self.heads, roots.unbind(1), strict=True)]
-            return Output(as_answers(torch.stack(logits, 1)))
+            return cast(Output, self.heads(states, batch))
         about = About(self, states, batch.inside, random)
         return written_output(about, self.targets, batch.targets, training=self.training, beams=self.settings.beam)
 

@@ -109,7 +109,8 @@ ROWS: dict[str, tuple[dict[str, Any], int]] = {
         {**_TREE, "model": "treelstm", "settings": {"width": 48}, "weight_decay": 0.01, "epochs": 100}, 1),
     "LSTM 128D": (
         {"model": "lstm", "settings": {"width": 128}, "rate": 3e-3, "weight_decay": 0.1, "batch": 64, "epochs": 60}, 4),
-    "LSTM 1024D": ({"model": "lstm", "settings": {"width": 1024}, "rate": 1e-3, "batch": 64, "epochs": 2}, 1),
+    "LSTM 1024D": (
+        {"model": "lstm", "settings": {"width": 1024}, "rate": 1e-3, "weight_decay": 0.1, "batch": 64, "epochs": 8}, 1),
     "RL-SPINN 128D": (
         {**_LATENT, "model": "rl_spinn", "settings": {"width": 128}, "rate": 3e-3, "epochs": 12}, 4),
     "RL-SPINN 48D": (
