@@ -44,6 +44,19 @@ def test_the_last_cells_and_their_gradients_are_the_plain_ones(reverse):
             assert (fast - slow).abs().max() <= 1e-12 * slow.abs().max()
 
 
+@pytest.mark.parametrize("plain", [False, True])
+def test_wanted_states_are_those_of_all_with_the_same_gradients(plain):
+    torch.manual_seed(0)
+    lstm = LSTM(7, 5, 10).double()
+    wanted = np.array([30, 0, 17, 4, 12])
+    outward = torch.randn(len(wanted), 10, dtype=torch.float64)
+    some, every = lstm(TOKENS, START, wanted=wanted, plain=plain), lstm(TOKENS, START)[wanted]
+    torch.testing.assert_close(some, every, rtol=1e-12, atol=1e-14)
+    results = [torch.autograd.grad((states * outward).sum(), list(lstm.parameters())) for states in (some, every)]
+    for one, other in zip(*results, strict=True):
+        assert (one - other).abs().max() <= 1e-12 * other.abs().max()
+
+
 def test_dropout_takes_numbers_from_the_state_that_the_next_step_is_given():
     """Of one sentence, step by step; without a generator nothing is dropped."""
     torch.manual_seed(0)

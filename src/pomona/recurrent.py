@@ -129,7 +129,10 @@ def _back(
 
 class _States(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, table: Tensor, weight: Tensor, tokens: Ints, at: Ints) -> tuple[Tensor, Tensor]:
+    def forward(
+        ctx: Any, table: Tensor, weight: Tensor, tokens: Ints, at: Ints, rows: Tensor, ends: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """h at `rows` and c at `ends`, which are places among the packed tokens, each once."""
         table = table.contiguous()
         total, H = int(at[-1]), weight.shape[1]
         gates, h, c, t, previous = (table.new_empty(total, size * H) for size in (4, 1, 1, 1, 1))
@@ -141,23 +144,23 @@ class _States(torch.autograd.Function):
             if step:
                 torch.mm(previous[first:last], turned, out=gates[first:last])
             _forth(first, last, begin[step - 1] if step else -1, last, alive, tokens, *arrays)
-        ctx.kept, ctx.where = (gates, c, t, previous, len(table)), (tokens, begin)
+        ctx.kept, ctx.where = (gates, c, t, previous, len(table)), (tokens, begin, rows, ends)
         ctx.save_for_backward(weight)
         ctx.set_materialize_grads(False)
-        return h, c
+        return h[rows], c[ends]
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, d_out: Tensor | None, d_cells: Tensor | None) -> Any:
         if ctx.kept is None:
             raise RuntimeError("the states were differentiated twice; compute them again for a second time")
-        (gates, c, t, previous, words), (tokens, begin) = ctx.kept, ctx.where
+        (gates, c, t, previous, words), (tokens, begin, rows, ends) = ctx.kept, ctx.where
         ctx.kept = None
         (weight,) = ctx.saved_tensors
-        d_h, d_c = (
-            torch.zeros_like(c) if given is None else given.clone(memory_format=torch.contiguous_format)
-            for given in (d_out, d_cells)
-        )
+        d_h, d_c = torch.zeros_like(c), torch.zeros_like(c)
+        for whole, places, given in ((d_h, rows, d_out), (d_c, ends, d_cells)):
+            if given is not None:
+                whole[places] = given
         d_table = gates.new_zeros(words, gates.shape[1])
         arrays = [x.numpy() for x in (d_table, gates, c, t, d_h, d_c)]
         for step in range(len(begin) - 2, -1, -1):
@@ -167,7 +170,7 @@ class _States(torch.autograd.Function):
             if step:
                 d_h[before : before + last - first] += gates[first:last] @ weight
         second = begin[1]
-        return d_table, gates[second:].t() @ previous[second:], None, None
+        return d_table, gates[second:].t() @ previous[second:], None, None, None, None
 
 
 class LSTM(nn.Module):
@@ -191,16 +194,18 @@ class LSTM(nn.Module):
         plain: bool = False,
         dropout: float = 0.0,
         random: torch.Generator | None = None,
+        wanted: npt.NDArray[np.int64] | None = None,
     ) -> Tensor:
-        """The state at every token, [tokens, width], of sequences that begin at `start`.
+        """The state at every token, [tokens, width], of sequences that begin at `start`; or at `wanted` tokens only.
 
         With `dropout` and `random` each state is handed to the next step without that share of its numbers.
         """
         table = self.word @ self.input.t() + self.bias  # [words, 4 width]
         share = 0.0 if random is None else dropout
         return states_of(
-            table, self.state, tokens, start, reverse=self.reverse, plain=plain, dropout=share, random=random
-        )[0]
+            table, self.state, tokens, start, reverse=self.reverse, plain=plain, dropout=share, random=random,
+            wanted=wanted,
+        )[0]  # fmt: skip
 
 
 def states_of(
@@ -213,18 +218,22 @@ def states_of(
     plain: bool = False,
     dropout: float = 0.0,
     random: torch.Generator | None = None,
+    wanted: npt.NDArray[np.int64] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """h of every token, [tokens, width], and c of the token read last in each sequence, [sequences, width].
 
-    U is `weight`, and token t adds row t of `table`.
+    U is `weight`, and token t adds row t of `table`. `wanted`: tokens, each at most once, whose h alone are asked for.
     """
     packed, at, place = _packed(tokens, start, reverse)
+    last = place[start[:-1] if reverse else start[1:] - 1]
+    rows, ends = (
+        torch.from_numpy(some).to(table.device) for some in (place if wanted is None else place[wanted], last)
+    )
     if plain or dropout or table.device.type != "cpu":
         h, c = _plain(table, weight, packed, at, dropout, random)
-    else:
-        h, c = _States.apply(table, weight, packed, at)  # type: ignore[no-untyped-call]
-    last = place[start[:-1] if reverse else start[1:] - 1]
-    return h[torch.from_numpy(place).to(h.device)], c[torch.from_numpy(last).to(h.device)]
+        return h[rows], c[ends]
+    found: tuple[Tensor, Tensor] = _States.apply(table, weight, packed, at, rows, ends)  # type: ignore[no-untyped-call]
+    return found
 
 
 def _plain(

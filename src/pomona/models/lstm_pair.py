@@ -49,20 +49,27 @@ class LSTMPairModule(PairModule):
         words = [side.cpu().numpy() for pairs in alone for side in (pairs.premise, pairs.hypothesis)]
         single = np.unique(np.concatenate(words)) if words else np.zeros(0, np.int64)
         whole = batch.tokens.cpu().numpy().reshape(-1, 9)  # [2 batch, 9]: a premise, its hypothesis, ...
-        tokens = [single, *(whole[:, first:last].ravel() for (first, last), _ in readings)]
-        lengths = [
-            np.ones(len(single), np.int64),
-            *(np.full(len(whole), last - first) for (first, last), _ in readings),
-        ]
-        start = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
-        dropout = {"dropout": self.settings.dropout, "random": random}
-        states = self.lstm(np.concatenate(tokens), start, **dropout).split([len(some) for some in tokens])
-        found: dict[str, dict[int, Tensor]] = {}
-        for ((first, last), ends), some in zip(readings, states[1:], strict=True):
-            steps = some.view(len(batch), 2, last - first, -1)
-            for kind, slot, end in ends:
-                found.setdefault(kind, {})[slot] = steps[:, :, end - 1].flatten(1)
-        vectors = {kind: torch.stack([slots[slot] for slot in sorted(slots)]) for kind, slots in found.items()}
+        tokens, lengths = [single], [np.ones(len(single), np.int64)]
+        ends: dict[str, dict[int, npt.NDArray[np.int64]]] = {}  # of each part: its last token in both sentences
+        begin = len(single)
+        for (first, last), parts in readings:
+            tokens.append(whole[:, first:last].ravel())
+            lengths.append(np.full(len(whole), last - first))
+            for kind, slot, end in parts:
+                ends.setdefault(kind, {})[slot] = begin + np.arange(len(whole)) * (last - first) + end - 1
+            begin += len(tokens[-1])
+        asked = {kind: [slots[slot] for slot in sorted(slots)] for kind, slots in ends.items()}
+        states = self.lstm(
+            np.concatenate(tokens),
+            np.concatenate([[0], np.cumsum(np.concatenate(lengths))]),
+            dropout=self.settings.dropout,
+            random=random,
+            wanted=np.concatenate([np.arange(len(single)), *(end for slots in asked.values() for end in slots)]),
+        ).split([len(single), *(len(slots) * len(whole) for slots in asked.values())])
+        vectors = {
+            kind: some.view(len(slots), len(batch), -1)  # [slots, batch, 2 width]
+            for (kind, slots), some in zip(asked.items(), states[1:], strict=True)
+        }
         for kind in ("modifier", "head"):
             if kind in kinds:
                 vectors[kind] = _looked_up(states[0], single, batch, kind)
