@@ -13,7 +13,7 @@ from pomona.training import model_of
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_every_row_has_recipes_whose_models_can_be_built(budget):
     planned = recipes(budget)
-    assert len(planned) == 12 + 4 + 8
+    assert len(planned) == 12 + 4 + 12
     for some in planned.values():
         for recipe in some:
             model_of(recipe)
