@@ -90,7 +90,7 @@ def products(model: PairModel, batch: PairBatch) -> float:
             rows[kind] * (arity * d * d + arity * d * (arity * d + 1) // 2 * d) for kind, (arity, _) in KINDS.items()
         ),
         "noisy_channel": sum(rows[kind] * (arity * d + d) * hidden for kind, (arity, _) in KINDS.items()),
-        "learned_tree": len(batch) * (9 * (3 * d * hidden + 9 * d) + 45 * 3 * d * hidden),
+        "learned_tree": len(batch) * (9 * (3 * d * hidden + 9 * d) + (44 * 2 + 36) * d * hidden),
     }
     if model.name == "relation_bottleneck":
         cells = sum(rows[kind] * (arity * d + d) * hidden for kind, (arity, _) in KINDS.items())

@@ -189,28 +189,29 @@ def relation_bottleneck(module: nn.Module, tokens: list[list[int]]) -> list[Tens
 
 def learned_tree(module: nn.Module, tokens: list[list[int]]) -> list[Tensor]:
     """Span by span, cut by cut, with a whole cell for each cut."""
+    chart = learned_chart(module, tokens)
+    return [head(module, node, chart[SPAN[node]]) for node in TARGETS]
+
+
+def learned_chart(module: nn.Module, tokens: list[list[int]]) -> dict[tuple[int, int], Tensor]:
     vectors, sharpness = module.word.vectors, module.settings.sharpness
-
-    def normed(h: Tensor) -> Tensor:
-        return (h - h.mean()) / torch.sqrt(((h - h.mean()) ** 2).mean() + 1e-5)
-
-    def deep(first: nn.Module, second: nn.Module, x: Tensor) -> Tensor:
-        return second.weight @ nonlinear(module, first.weight @ x + first.bias) + second.bias
-
+    first, second = module.meet
     chart: dict[tuple[int, int], Tensor] = {}
     for i in range(9):
         share = torch.softmax(sharpness * torch.stack([module.attention[j - i + 8] for j in range(9)]), 0)
         seen = sum(share[j] * vectors[tokens[1][j]] for j in range(9))
-        chart[i, i + 1] = normed(deep(*module.meet, torch.cat([vectors[tokens[0][i]], seen])))
-    weight = torch.cat([module.left, module.right], 1)
+        x = torch.cat([vectors[tokens[0][i]], seen])
+        chart[i, i + 1] = second.weight @ nonlinear(module, first.weight @ x + first.bias) + second.bias
     for size in range(2, 10):
         for i in range(10 - size):
-            cuts = range(i + 1, i + size)
-            each = [module.out(nonlinear(module, weight @ torch.cat([chart[i, k], chart[k, i + size]]) + module.bias))
-                    for k in cuts]  # fmt: skip
+            bias, out, out_bias = (some[str(size)][i] for some in (module.bias, module.out, module.out_bias))
+            each = []
+            for k in range(i + 1, i + size):
+                z = chart[i, k] @ module.left[str(k - i)][i] + chart[k, i + size] @ module.right[str(i + size - k)][k]
+                each.append(nonlinear(module, z + bias[0]) @ out + out_bias[0])
             share = torch.softmax(sharpness * module.cuts[str(size)][i], 0) if size > 2 else each[0].new_ones(1)
-            chart[i, i + size] = normed(sum(a * h for a, h in zip(share, each, strict=True)))
-    return [head(module, node, chart[SPAN[node]]) for node in TARGETS]
+            chart[i, i + size] = sum(a * h for a, h in zip(share, each, strict=True))
+    return chart
 
 
 TWINS = {

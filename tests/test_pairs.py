@@ -57,6 +57,8 @@ def test_twelve_answers_and_gradients_are_those_of_the_twin(name, more, feed):
         more = {**more, "channel": "soft"}  # the only channel whose gradient is the derivative of what it computes
     if name in ("noisy_channel", "learned_tree"):
         more = {**more, "noise": 0.0}
+    if name == "learned_tree":
+        more = {**more, "price": 0.0}  # see below
     module = made(name, feed, **more).train()
     rows = np.array([5, 17, 17, 200, 640, 3])  # a pair twice: its words are shared
     batch = feed.batch(rows)
@@ -77,13 +79,42 @@ def test_twelve_answers_and_gradients_are_those_of_the_twin(name, more, feed):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_without_intermediate_questions_only_the_label_is_learned(name, feed):
-    module = made(name, feed, intermediate=False).train()
+    free = {"price": 0.0} if name == "learned_tree" else {}
+    module = made(name, feed, intermediate=False, **free).train()
     batch = feed.batch(np.arange(20))
     output = module(batch, torch.Generator().manual_seed(0))
     expected = torch.nn.functional.cross_entropy(output.logits, batch.targets) / 12
     assert torch.allclose(output.loss, expected)
     assert set(module.kinds()) == {"label"}
     assert set(module.eval().kinds()) == set(ASKED)
+
+
+def test_the_tree_is_that_of_the_largest_shares_and_is_held_against_what_is_asked(feed):
+    module = made("learned_tree", feed)
+    with torch.no_grad():
+        for (first, last), cut in {(0, 9): 1, (1, 9): 3, (3, 9): 4, (4, 9): 7, (4, 7): 6, (7, 9): 8}.items():
+            if last - first > 2:
+                module.cuts[str(last - first)][first, cut - first - 1] = 1.0
+    assert module.tree() == (0, ((1, 2), (3, (((4, 5), 6), (7, 8)))))
+    assert module.phrases_found() == 1.0
+    with torch.no_grad():
+        module.cuts["5"][4, 0] = 2.0  # (4, 9) is cut behind its first word: the verb phrase is no node any more
+    assert module.tree()[1][1][1][0] == 4
+    assert module.phrases_found() == 4 / 5
+
+
+def test_every_span_pays_for_its_length(feed):
+    rows = np.array([5, 17, 200])
+    batch, random = feed.batch(rows), torch.Generator()
+    free, dear = (made("learned_tree", feed, noise=0.0, price=price).train() for price in (0.0, 0.5))
+    charts = [twins.learned_chart(dear, feed.tokens[row].tolist()) for row in rows]
+    assert len(charts[0]) == 45
+    energy = sum(0.5 * (h @ h) for chart in charts for h in chart.values()) / len(rows)
+    losses = [module(batch, random).loss for module in (free, dear)]
+    assert torch.allclose(losses[1] - losses[0], 0.5 * energy / 12)
+    wanted = torch.autograd.grad(0.5 * energy / 12, dear.out["9"])[0]
+    found = [torch.autograd.grad(loss, module.out["9"])[0] for loss, module in zip(losses, (free, dear), strict=True)]
+    assert torch.allclose(found[1] - found[0], wanted)
 
 
 @pytest.mark.parametrize("name", NAMES)
