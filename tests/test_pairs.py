@@ -15,6 +15,7 @@ from pomona.logic.aligned import OUTCOMES, aligned, generated_vocabulary
 from pomona.logic.fragment import TARGETS
 from pomona.logic.relations import Relation
 from pomona.modelling import MODELS, Shape, seeded
+from pomona.models.learned_tree import phrases_in, tree_of
 from pomona.pairing import ASKED, CLASSES, PairModel, Pairs, node_accuracy
 from pomona.sampling import generate
 
@@ -77,6 +78,17 @@ def test_twelve_answers_and_gradients_are_those_of_the_twin(name, more, feed):
         assert torch.allclose(logits, torch.stack([one[question] for one in slow]), rtol=0, atol=1e-11)
 
 
+SPANS_OF_NINE = [(first, last) for first in range(9) for last in range(first + 1, 10)]
+
+
+def subtrees(tree):
+    return [tree, *(part for half in tree for part in subtrees(half))] if isinstance(tree, tuple) else [tree]
+
+
+def leaves(tree):
+    return [leaf for half in tree for leaf in leaves(half)] if isinstance(tree, tuple) else [tree]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_without_intermediate_questions_only_the_label_is_learned(name, feed):
     free = {"price": 0.0} if name == "learned_tree" else {}
@@ -89,18 +101,45 @@ def test_without_intermediate_questions_only_the_label_is_learned(name, feed):
     assert set(module.eval().kinds()) == set(ASKED)
 
 
-def test_the_tree_is_that_of_the_largest_shares_and_is_held_against_what_is_asked(feed):
-    module = made("learned_tree", feed)
+@settings(max_examples=30, deadline=None)
+@given(st.dictionaries(st.sampled_from(SPANS_OF_NINE), st.floats(0, 10), min_size=45, max_size=45))
+def test_the_tree_is_that_whose_nodes_carry_the_most(carried):
+    def trees(first, last):
+        if last - first == 1:
+            return [(carried[first, last], first)]
+        return [
+            (carried[first, last] + left + right, (one, other))
+            for cut in range(first + 1, last)
+            for left, one in trees(first, cut)
+            for right, other in trees(cut, last)
+        ]
+
+    small = {span: much if span[1] <= 6 else 0.0 for span, much in carried.items()}  # the rest hangs on as it likes
+    inside = trees(0, 6)
+    found = [part for part in subtrees(tree_of({**small, (0, 6): 1e6})) if leaves(part) == list(range(6))]
+    best = max(total for total, _ in inside)
+    assert any(tree == found[0] and total >= best - 1e-9 for total, tree in inside)
+
+
+def test_phrases_are_found_if_they_are_nodes():
+    assert phrases_in((0, ((1, 2), (3, (((4, 5), 6), (7, 8)))))) == 1
+    assert phrases_in((0, ((1, 2), (3, (4, ((5, 6), (7, 8))))))) == 4 / 5  # the verb phrase is no node
+    assert phrases_in((((((((0, 1), 2), 3), 4), 5), 6), (7, 8))) == 1 / 5
+
+
+def test_a_span_that_always_says_the_same_carries_nothing(feed):
+    module = made("learned_tree", feed).eval()
+    tokens = feed.batch(np.arange(40)).tokens
+    carried = module.carried(tokens)
+    assert sorted(carried) == sorted(SPANS_OF_NINE)
+    charts = [twins.learned_chart(module, tokens[row].tolist()) for row in range(40)]
+    for span in ((2, 3), (3, 9), (0, 9)):
+        vectors = torch.stack([chart[span] for chart in charts])
+        wanted = 0.5 * ((vectors - vectors.mean(0)) ** 2).sum() / 39
+        assert carried[span] == pytest.approx(wanted.item())
     with torch.no_grad():
-        for (first, last), cut in {(0, 9): 1, (1, 9): 3, (3, 9): 4, (4, 9): 7, (4, 7): 6, (7, 9): 8}.items():
-            if last - first > 2:
-                module.cuts[str(last - first)][first, cut - first - 1] = 1.0
-    assert module.tree() == (0, ((1, 2), (3, (((4, 5), 6), (7, 8)))))
-    assert module.phrases_found() == 1.0
-    with torch.no_grad():
-        module.cuts["5"][4, 0] = 2.0  # (4, 9) is cut behind its first word: the verb phrase is no node any more
-    assert module.tree()[1][1][1][0] == 4
-    assert module.phrases_found() == 4 / 5
+        module.out["6"][3] = 0.0
+    assert module.carried(tokens)[3, 9] == 0
 
 
 def test_every_span_pays_for_its_length(feed):

@@ -11,18 +11,20 @@ are about. W is linear and s sums to one, so the mixture is taken before it: thr
 
 What finds the tree is the price. To be heard through the noise a vector must be long, and length is paid for, so each
 bit that a span hands up costs something. A part that is asked about has paid for its class already; going up by way of
-it costs nothing more, while a way around it must carry everything that the class sums up. docs/fair_nli_2019.md has
-what happens without.
+it costs nothing more, while a way around it must carry everything that the class sums up. So spans fall silent that are
+no part of the tree: `carried` measures what each still says, and `tree_of` reads the tree off that. (The shares do not
+show it: a cut may have a large one and say nothing.) docs/fair_nli_2019.md has what happens without a price.
 
 The sentences of this fragment all have nine places, so attention depends on distance, and cuts and cells on position
-alone: this is one alignment and one tree for all sentences, learned, and no parser. `tree` reads it off.
+alone: this is one alignment and one tree for all sentences, learned, and no parser.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +35,7 @@ from pomona.modelling import MODELS, Output, Shape
 from pomona.pairing import SPANS, Heads, Layer, PairBatch, PairModel, PairModule, Parts, Words, activated, first_weights
 
 LENGTH = 9
+Span = tuple[int, int]  # its first place, and that behind its last
 
 
 @MODELS.add("learned_tree")
@@ -127,18 +130,15 @@ class LearnedTreeModule(PairModule):
         shares: Tensor = (self.settings.sharpness * self.cuts[str(size)]).softmax(1)
         return shares
 
-    def tree(self, first: int = 0, last: int = LENGTH) -> object:
-        """The tree of the largest shares, as nested pairs of positions."""
-        if last - first == 1:
-            return first
-        cut = first + 1 + int(self.shares(last - first)[first].argmax())
-        return (self.tree(first, cut), self.tree(cut, last))
-
-    def phrases_found(self) -> float:
-        """The share of the asked parts, of more than one word and less than all, that are nodes of `tree`."""
-        asked = [span for spans in SPANS.values() for span in spans if 1 < span[1] - span[0] < LENGTH]
-        nodes = _spans(self.tree())
-        return sum(span in nodes for span in asked) / len(asked)
+    def carried(self, tokens: Tensor) -> dict[Span, float]:
+        """What each span says of these pairs: half the variance of its vector, 0 if it is always the same."""
+        with torch.no_grad():
+            chart, _ = self.chart(tokens, None)
+            return {
+                (first, first + size): 0.5 * h.var(0).sum().item()
+                for size, spans in chart.items()
+                for first, h in enumerate(spans)
+            }
 
     def _energy(self, h: Tensor) -> Tensor:
         return 0.5 * h.square().sum() / h.shape[1]
@@ -149,12 +149,32 @@ class LearnedTreeModule(PairModule):
         return h
 
 
-def _spans(tree: object) -> set[tuple[int, int]]:
-    """First and behind the last place of every node."""
+def tree_of(carried: Mapping[Span, float]) -> Any:
+    """The binary tree whose nodes carry the most, as nested pairs of positions."""
+    best: dict[Span, tuple[float, Any]] = {}
+    for size in range(1, LENGTH + 1):
+        for first in range(LENGTH + 1 - size):
+            span = (first, first + size)
+            ways = [
+                (best[first, cut][0] + best[cut, first + size][0], (best[first, cut][1], best[cut, first + size][1]))
+                for cut in range(first + 1, first + size)
+            ]
+            below, tree = max(ways, key=lambda way: way[0]) if ways else (0.0, first)
+            best[span] = below + carried[span], tree
+    return best[0, LENGTH][1]
+
+
+def phrases_in(tree: Any) -> float:
+    """The share of the asked parts, of more than one word and less than all, that are nodes of a tree."""
+    asked = [span for spans in SPANS.values() for span in spans if 1 < span[1] - span[0] < LENGTH]
+    nodes = _nodes(tree)
+    return sum(span in nodes for span in asked) / len(asked)
+
+
+def _nodes(tree: Any) -> set[Span]:
     if isinstance(tree, int):
         return {(tree, tree + 1)}
-    assert isinstance(tree, tuple)
-    left, right = (_spans(part) for part in tree)
+    left, right = (_nodes(part) for part in tree)
     return left | right | {(min(left)[0], max(last for _, last in right))}
 
 

@@ -17,6 +17,8 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import Any
 
+import numpy as np
+
 from pomona.corpus import Corpus
 from pomona.logic.fragment import TARGETS
 from pomona.reproducing import PAPERS, Budget, Cell, Paper, Plan, slug
@@ -273,7 +275,7 @@ def _look_inside(run: Run) -> None:
     if "nodes" in run.scores and {"handed_up", "tree"} & set(run.scores):
         return
     from pomona.composing import AlignedTree, handed_up
-    from pomona.models.learned_tree import LearnedTreeModule
+    from pomona.models.learned_tree import LearnedTreeModule, phrases_in, tree_of
     from pomona.pairing import PairModel, PairModule, node_accuracy
     from pomona.training import load, model_of
 
@@ -283,13 +285,20 @@ def _look_inside(run: Run) -> None:
     recipe = run.recipe
     if "nodes" not in run.scores:
         run.add_scores("nodes", node_accuracy(module, model.read(_test(recipe), vocabulary, outcomes)))
-    if isinstance(module, AlignedTree):
+    if isinstance(module, AlignedTree | LearnedTreeModule):
         dev = generate(recipe.data, "dev", recipe.data_seed, **recipe.data_settings)[:4_000]
-        run.add_scores("handed_up", handed_up(module, model.read(dev, vocabulary, outcomes)))
+        feed = model.read(dev, vocabulary, outcomes)
+    if isinstance(module, AlignedTree):
+        run.add_scores("handed_up", handed_up(module, feed))
     if isinstance(module, LearnedTreeModule):
-        own = [module.alignment()[place, place].item() for place in range(len(module.alignment()))]
-        found = {"tree": str(module.tree()), "phrases": module.phrases_found(), "sees_its_own": fmean(own)}
-        run.add_scores("tree", found)
+        carried = module.eval().carried(feed.batch(np.arange(len(feed))).tokens)
+        tree = tree_of(carried)
+        run.add_scores("tree", {
+            "tree": str(tree),
+            "phrases": phrases_in(tree),
+            "sees_its_own": module.alignment().diagonal().mean().item(),
+            "carried": {f"{first}-{last}": round(much, 2) for (first, last), much in carried.items()},
+        })  # fmt: skip
 
 
 # -- cells ------------------------------------------------------------------------------------------------------------
