@@ -141,7 +141,7 @@ class TreeHeads(nn.ModuleList):
             return Output(logits)
         row, place = batch.lists.unbind(1)
         tree = (place[:, None] >= batch.heads[row]).sum(1) - 1
-        said = torch.stack([head(states[row, place]) for head in self], 1)[torch.arange(len(tree)), tree]
+        said = torch.stack([head(states[row, place]) for head in self], 1)[torch.arange(len(tree), device=tree.device), tree]
         lists = nn.functional.cross_entropy(said, batch.values, ignore_index=-1)
         return Output(logits, penalty=self.node_weight * lists)
 
