@@ -141,7 +141,8 @@ class TreeHeads(nn.ModuleList):
             return Output(logits)
         row, place = batch.lists.unbind(1)
         tree = (place[:, None] >= batch.heads[row]).sum(1) - 1
-        said = torch.stack([head(states[row, place]) for head in self], 1)[torch.arange(len(tree), device=tree.device), tree]
+        said = torch.stack([head(states[row, place]) for head in self], 1)  # [lists, answers, digits]
+        said = said.gather(1, tree[:, None, None].expand(-1, 1, said.shape[2]))[:, 0]
         lists = nn.functional.cross_entropy(said, batch.values, ignore_index=-1)
         return Output(logits, penalty=self.node_weight * lists)
 
