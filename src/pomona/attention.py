@@ -10,17 +10,22 @@ matches and nothing closer does:
     A_ij = P_ij prod_{k closer to i than j} (1 - P_ik),    P = sigmoid(score), no position matches itself
 
 Of two that are equally close the left one is the closer. Taken as written that is a product for every pair, n^3 in all.
-In logarithms it is a difference of two prefix sums along the row: what is closer than j > i lies between 2i - j and j.
+Going outward from i the product is at hand, so a row is one walk, and its derivative is the walk back: with g the
+gradient of A, that of the score is (1 - P_ij) A_ij g_ij - P_ij sum_{k farther than j} A_ik g_ik. Those are compiled
+loops; on a GPU, and as their twin, the product is a difference of two prefix sums of logarithms along the row: what is
+closer than j > i lies between 2i - j and j.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 
+from pomona.cells import sigmoid_row
+from pomona.compiled import Floats, fused
 from pomona.errors import SpecError
 from pomona.modelling import dropped
 
@@ -123,8 +128,15 @@ def sinusoids(length: int, width: int, like: Tensor) -> Tensor:
     return torch.cat([angles.sin(), angles.cos()], 1).to(like)
 
 
-def geometric(score: Tensor) -> Tensor:
+def geometric(score: Tensor, *, plain: bool = False) -> Tensor:
     """Weights [.., length, length] of geometric attention from scores, -inf where nothing can match."""
+    if plain or score.device.type != "cpu":
+        return _plain_geometric(score)
+    weights: Tensor = _Geometric.apply(score)  # type: ignore[no-untyped-call]
+    return weights
+
+
+def _plain_geometric(score: Tensor) -> Tensor:
     length = score.shape[-1]
     steps = torch.arange(length, device=score.device)
     row, column = steps[:, None], steps[None]
@@ -137,3 +149,67 @@ def geometric(score: Tensor) -> Tensor:
     shape = score.shape
     closer = upto.gather(-1, high.expand(shape)) - upto.gather(-1, low.expand(shape))
     return (nn.functional.logsigmoid(score) + closer).exp()
+
+
+_NEVER = -80.0  # scores from here down do not match, not even by a number too small to be added to anything
+
+
+@fused
+def _outward(chance: Floats, weight: Floats) -> None:
+    """Scores to chances, in place, and weights, [rows, length, length]."""
+    length = chance.shape[1]
+    for row in range(len(chance)):
+        for i in range(length):
+            p, w = chance[row, i], weight[row, i]
+            never = p <= _NEVER
+            never[i] = True
+            sigmoid_row(p)
+            for j in range(length):
+                if never[j]:
+                    p[j] = 0
+            left = 1.0  # what no closer one has taken
+            for step in range(1, max(i, length - 1 - i) + 1):
+                if i >= step:
+                    w[i - step] = left * p[i - step]
+                    left -= w[i - step]
+                if i + step < length:
+                    w[i + step] = left * p[i + step]
+                    left -= w[i + step]
+
+
+@fused
+def _inward(chance: Floats, weight: Floats, given: Floats, out: Floats) -> None:
+    """The gradient of the scores from that of the weights."""
+    length = chance.shape[1]
+    for row in range(len(chance)):
+        for i in range(length):
+            p, w, g, d = chance[row, i], weight[row, i], given[row, i], out[row, i]
+            farther = 0.0
+            for step in range(max(i, length - 1 - i), 0, -1):
+                if i + step < length:
+                    j = i + step
+                    d[j] = (1 - p[j]) * w[j] * g[j] - p[j] * farther
+                    farther += w[j] * g[j]
+                if i >= step:
+                    j = i - step
+                    d[j] = (1 - p[j]) * w[j] * g[j] - p[j] * farther
+                    farther += w[j] * g[j]
+
+
+class _Geometric(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, score: Tensor) -> Tensor:
+        length = score.shape[-1]
+        chance = score.detach().clone(memory_format=torch.contiguous_format)
+        weight = torch.zeros_like(chance)
+        _outward(*(x.view(-1, length, length).numpy() for x in (chance, weight)))
+        ctx.save_for_backward(chance, weight)
+        return weight
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, given: Tensor) -> Tensor:
+        chance, weight = ctx.saved_tensors
+        length, out = chance.shape[-1], torch.zeros_like(chance)
+        _inward(*(x.view(-1, length, length).numpy() for x in (chance, weight, given.contiguous(), out)))
+        return out
