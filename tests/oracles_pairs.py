@@ -32,8 +32,10 @@ def nonlinear(module: nn.Module, x: Tensor) -> Tensor:
 
 
 def head(module: nn.Module, node: str, vector: Tensor) -> Tensor:
-    """Two hidden layers and the softmax for this number of classes."""
+    """Two hidden layers and the softmax for this number of classes; or the softmax alone, but for the label."""
     heads = module.heads
+    if module.settings.inner == "softmax" and node != "ROOT":
+        return heads.softmax[str(CLASSES[KIND[node][0]])](vector)
     hidden = nonlinear(module, heads.first.weight @ vector + heads.first.bias)
     hidden = nonlinear(module, heads.second.weight @ hidden + heads.second.bias)
     return heads.softmax[str(CLASSES[KIND[node][0]])](hidden)

@@ -49,6 +49,7 @@ def by_question(answers, batch):
 
 VARIANTS = [(name, {"activation": activation}) for name in twins.TWINS for activation in ("relu", "tanh")]
 VARIANTS += [(name, {"tying": tying}) for name in ("comptreenn", "comptreentn") for tying in ("type", "node")]
+VARIANTS += [(name, {"inner": "softmax"}) for name in twins.TWINS if name != "relation_bottleneck"]
 VARIANTS += [("noisy_channel", {"norm": False, "tying": "arity"}), ("relation_bottleneck", {"tying": "node"})]
 
 

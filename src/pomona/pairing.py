@@ -34,6 +34,7 @@ from pomona.logic.relations import Label, Relation
 from pomona.modelling import Model, Output, Shape
 
 Activation = Literal["relu", "tanh"]
+Inner = Literal["hidden", "softmax"]
 Parts = dict[str, Tensor]  # by kind of part
 
 WORDS: Final = {"modifier": (1, 4, 7), "head": (2, 5, 8), "quantifier": (0, 6), "negation": (3,)}
@@ -210,6 +211,7 @@ class PairModel(Model):
     activation: Activation = "relu"
     dropout: float = 0.0
     intermediate: bool = True  # all twelve questions, or the label alone
+    inner: Inner = "hidden"  # what answers the eleven others: the hidden layers too, or the softmax alone
     weights: tuple[float, ...] = WEIGHTS  # of modifiers, heads, phrases, object, negated, label
 
     def __post_init__(self) -> None:
@@ -219,6 +221,8 @@ class PairModel(Model):
             raise SpecError(f"dropout = {self.dropout}: a share from 0 to below 1")
         if self.activation not in ("relu", "tanh"):
             raise SpecError(f"activation = {self.activation!r}: 'relu' or 'tanh'")
+        if self.inner not in ("hidden", "softmax"):
+            raise SpecError(f"inner = {self.inner!r}: 'hidden' or 'softmax'")
 
     def words(self, corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         return corpus.vocabulary, _ANSWERS["label"]
@@ -283,28 +287,36 @@ class Words(nn.Module):
 
 
 class Heads(nn.Module):
-    """Two hidden layers, then a softmax for each number of classes."""
+    """Two hidden layers, then a softmax for each number of classes; with `inner = "softmax"` only the label has layers.
+
+    That is what Socher et al. (2013) do, whose way the paper takes for models that compose along the aligned tree. It
+    is no small matter: a softmax alone can tell classes apart only if the vectors that are handed up do.
+    """
 
     def __init__(self, settings: PairModel, inputs: int) -> None:
         super().__init__()
         hidden = settings.hidden
         self.settings = settings
         self.first, self.second = Layer(inputs, hidden, settings.activation), Layer(hidden, hidden, settings.activation)
-        self.softmax = nn.ModuleDict({str(count): nn.Linear(hidden, count) for count in sorted({*CLASSES.values()})})
+        sizes = {classes: hidden if self.layered(kind) else inputs for kind, classes in CLASSES.items()}
+        self.softmax = nn.ModuleDict({str(count): nn.Linear(sizes[count], count) for count in sorted(sizes)})
+
+    def layered(self, kind: str) -> bool:
+        return kind == "label" or self.settings.inner == "hidden"
 
     def forward(self, vectors: Parts, random: torch.Generator | None) -> Parts:
         """Logits of all parts, in one product for each layer."""
-        flat = torch.cat([one.flatten(0, -2) for one in vectors.values()])
-        flat = dropped(flat, self.settings.dropout, random)
-        flat = dropped(
-            self.second(dropped(self.first(flat), self.settings.dropout, random)), self.settings.dropout, random
-        )
-        found, first = {}, 0
-        for kind, one in vectors.items():
-            last = first + math.prod(one.shape[:-1])
-            found[kind] = self.softmax[str(CLASSES[kind])](flat[first:last]).view(*one.shape[:-1], -1)
-            first = last
-        return found
+        share, found = self.settings.dropout, {}
+        deep = [kind for kind in vectors if self.layered(kind)]
+        flat = dropped(torch.cat([vectors[kind].flatten(0, -2) for kind in deep]), share, random)
+        flat = dropped(self.second(dropped(self.first(flat), share, random)), share, random)
+        parts = torch.split(flat, [math.prod(vectors[kind].shape[:-1]) for kind in deep])
+        for kind, part in zip(deep, parts, strict=True):
+            found[kind] = self.softmax[str(CLASSES[kind])](part).view(*vectors[kind].shape[:-1], -1)
+        for kind in vectors:
+            if kind not in found:
+                found[kind] = self.softmax[str(CLASSES[kind])](dropped(vectors[kind], share, random))
+        return {kind: found[kind] for kind in vectors}
 
 
 class Layer(nn.Module):

@@ -52,6 +52,8 @@ class RelationBottleneck(TreeModel):
             raise SpecError(f"channel = {self.channel!r}: 'softdet', 'hard', 'soft', 'gold' or 'logit'")
         if not set(self.where) <= set(BELOW):
             raise SpecError(f"where = {self.where}: some of {', '.join(BELOW)}")
+        if self.inner != "hidden":
+            raise SpecError(f"inner = {self.inner!r}: this model's questions always go to a softmax alone")
         if self.layers not in (1, 2):
             raise SpecError(f"layers = {self.layers}: 1 or 2")
 

@@ -80,13 +80,15 @@ class Row:
         return Recipe(**{**_SHARED, **own, "rows": self.chunk, "epochs": self.chunks, **more})
 
 
+_SOFTMAX = ("inner", "softmax")  # "as in the sentiment models of Socher et al. (2013)"
+
 ROWS: dict[str, Row] = {
     "CBoW": Row("cbow", 3e-3, 4, 3, 2),
     "TreeNN": Row("treenn", 3e-3, 4, 3, 2),
     "LSTM encoder": Row("lstm_pair", 3e-3, 3, 3, 2),
     "Attention LSTM": Row("attention_lstm", 3e-3, 2, 3),
-    "CompTreeNN": Row("comptreenn", 3e-3, 6, 5, 3),
-    "CompTreeNTN": Row("comptreentn", 3e-3, 4, 5, 2, settings=(("width", 32),)),
+    "CompTreeNN": Row("comptreenn", 3e-3, 6, 5, 3, settings=(_SOFTMAX,)),
+    "CompTreeNTN": Row("comptreentn", 3e-3, 6, 5, 3, settings=(("width", 32), ("activation", "tanh"), _SOFTMAX)),
 }
 BOTTLENECK = Row("relation_bottleneck", 4e-3, 2, 5, chunk=100_000)
 CHANNEL = Row("noisy_channel", 6e-3, 7, 5, chunk=100_000, settings=(("noise", 1.25),))
@@ -142,6 +144,11 @@ def trials(budget: Budget) -> list[Trial]:
             whole = chosen.whole if name != "0" else {}
             recipe = chosen.recipe(data=f"fair_nli/{data}", epochs=chosen.fewer, settings=settings, data_settings=whole)
             made.append(Trial("intermediate", row, f"test at rho {name}, label alone", recipe, 1))
+    for row in ("CompTreeNN", "CompTreeNTN"):
+        for inner, activation in product(("hidden", "softmax"), ("relu", "tanh")):
+            settings = {**dict(ROWS[row].settings), "inner": inner, "activation": activation}
+            recipe = ROWS[row].recipe(settings=settings, epochs=4)
+            made.append(Trial("inner questions", row, f"test, {inner}, {activation}", recipe, 1))
     made += _solvers()
     return [_at(trial, budget) for trial in made]
 
@@ -219,7 +226,7 @@ class FairNLI2019(Paper):
 
     title = "Posing Fair Generalization Tasks for Natural Language Inference"
     places = (
-        "Table 3", "Figure 5", "intermediate", "bottleneck", "bottleneck ablations", "noisy channel",
+        "Table 3", "Figure 5", "intermediate", "inner questions", "bottleneck", "bottleneck ablations", "noisy channel",
         "noisy channel ablations", "learned tree", "learned tree ablations", "grid",
     )  # fmt: skip
 
