@@ -64,6 +64,7 @@ class Row:
     settings: tuple[tuple[str, Any], ...] = ()
     l2: float = 0.0
     chunk: int = CHUNK
+    more: tuple[tuple[str, Any], ...] = ()  # of the recipe
 
     @property
     def whole(self) -> dict[str, int]:
@@ -77,18 +78,19 @@ class Row:
         task any 50,000 show all there is; elsewhere `whole` asks for a training set that has its core.
         """
         own = {"model": self.model, "settings": dict(self.settings), "rate": self.rate, "l2": self.l2}
-        return Recipe(**{**_SHARED, **own, "rows": self.chunk, "epochs": self.chunks, **more})
+        return Recipe(**{**_SHARED, **own, "rows": self.chunk, "epochs": self.chunks, **dict(self.more), **more})
 
 
-_SOFTMAX = ("inner", "softmax")  # "as in the sentiment models of Socher et al. (2013)"
+_SOCHER = (("inner", "softmax"), ("activation", "tanh"))  # "as in the sentiment models of Socher et al. (2013)"
+_RESTLESS = (("batch", 64), ("schedule", "constant"))  # CompTreeNN gets nowhere without
 
 ROWS: dict[str, Row] = {
     "CBoW": Row("cbow", 3e-3, 4, 3, 2),
     "TreeNN": Row("treenn", 3e-3, 4, 3, 2),
     "LSTM encoder": Row("lstm_pair", 3e-3, 3, 3, 2),
     "Attention LSTM": Row("attention_lstm", 3e-3, 2, 3),
-    "CompTreeNN": Row("comptreenn", 3e-3, 6, 5, 3, settings=(_SOFTMAX,)),
-    "CompTreeNTN": Row("comptreentn", 3e-3, 6, 5, 3, settings=(("width", 32), ("activation", "tanh"), _SOFTMAX)),
+    "CompTreeNN": Row("comptreenn", 1e-2, 12, 5, 3, settings=_SOCHER, l2=1e-4, more=_RESTLESS),
+    "CompTreeNTN": Row("comptreentn", 3e-3, 6, 5, 3, settings=(("width", 32), *_SOCHER)),
 }
 BOTTLENECK = Row("relation_bottleneck", 4e-3, 2, 5, chunk=100_000)
 CHANNEL = Row("noisy_channel", 6e-3, 7, 5, chunk=100_000, settings=(("noise", 1.25),))
@@ -147,7 +149,7 @@ def trials(budget: Budget) -> list[Trial]:
     for row in ("CompTreeNN", "CompTreeNTN"):
         for inner, activation in product(("hidden", "softmax"), ("relu", "tanh")):
             settings = {**dict(ROWS[row].settings), "inner": inner, "activation": activation}
-            recipe = ROWS[row].recipe(settings=settings, epochs=4)
+            recipe = ROWS[row].recipe(settings=settings, epochs=4, rate=3e-3, l2=0.0, batch=256, schedule="cosine")
             made.append(Trial("inner questions", row, f"test, {inner}, {activation}", recipe, 1))
     made += _solvers()
     return [_at(trial, budget) for trial in made]
