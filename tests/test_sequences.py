@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+import oracles_orchard as oracle
 import pomona.sequences
 from pomona.errors import RunError, SpecError
 from pomona.modelling import MODELS, Shape, seeded
@@ -13,8 +14,6 @@ from pomona.runs import Predictions
 from pomona.sampling import generate
 from pomona.scoring import scores_of
 from pomona.sequences import EOS, MALFORMED, SPECIAL, UNKNOWN, Sequences, words_of
-
-from oracles_orchard import parse, value  # isort: skip  (found by conftest.py)
 
 FEW = {"train": 80, "dev": 5, "test": 30, "iid": 0}
 
@@ -68,15 +67,15 @@ def test_every_list_is_where_it_opens_and_has_its_value(task, settings):
     wanted = {}
     for number, row in enumerate(rows.tolist()):
         words = corpus[row].tokens
-        earlier = parse(" ".join(words))
+        earlier = oracle.parse(" ".join(words))
         for place, word in enumerate(words):
             if word.startswith("["):
                 level, end = 1, place
                 while level:
                     end += 1
                     level += words[end].startswith("[") - (words[end] == "]")
-                (alone,) = parse(" ".join(words[place : end + 1]))
-                wanted[number, place] = value(alone, earlier)
+                (alone,) = oracle.parse(" ".join(words[place : end + 1]))
+                wanted[number, place] = oracle.value(alone, earlier)
     assert found == wanted
     assert len(batch.values) == len(wanted)
 

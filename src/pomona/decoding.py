@@ -125,8 +125,8 @@ def as_answers(heads: Tensor) -> Tensor:
 class TreeHeads(nn.ModuleList):
     """Heads over the vectors of a sequence: that at the first token of each tree, its root operator, is classified.
 
-    With `node_weight` so is that of every other list in training, COPY among them, by the head of its tree, and its
-    cross entropy counts that much. Only the roots are ever answers.
+    With `node_weight` so is that of every list in training, COPY among them, by the head of its tree, and the mean of
+    their cross entropies counts that much. Only the roots are ever answers.
     """
 
     def __init__(self, width: int, answers: int, digits: int, node_weight: float = 0.0) -> None:

@@ -37,7 +37,7 @@ class DataRouterModel(SequenceModel):
     extra: int = 2
     per_level: float = 1.0
     answers: int = 2
-    node_weight: float = 0.0  # of the lists below the roots in the loss
+    node_weight: float = 0.0  # of the values of all lists in the loss
     dropout: float = 0.0
     gate_dropout: float = 0.05
 

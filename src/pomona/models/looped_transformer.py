@@ -36,7 +36,7 @@ class LoopedTransformerModel(SequenceModel):
     extra: int = 2
     per_level: float = 1.0
     answers: int = 2
-    node_weight: float = 0.0  # of the lists below the roots in the loss
+    node_weight: float = 0.0  # of the values of all lists in the loss
     dropout: float = 0.0
 
     def __post_init__(self) -> None:

@@ -41,7 +41,7 @@ class QuotingTreeLSTMModel(Model):
     width: int = 64
     hidden: int = 32
     leaf_deviation: float = 0.1  # of the first leaf vectors
-    node_weight: float = 1.0  # of the lists below the root in the loss
+    node_weight: float = 1.0  # of the values of all lists in the loss
 
     def words(self, corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         plain = [name for name in corpus.forest.names if name != "COPY"]

@@ -35,7 +35,7 @@ class Seq2SeqTransformerModel(SequenceModel):
     dropout: float = 0.0
     norm: Norm = "pre"  # "post" in the paper, which small and hurried training does not forgive
     beam: int = 1
-    node_weight: float = 0.0  # of the lists below the roots in the loss, with `target = "heads"`
+    node_weight: float = 0.0  # of the values of all lists in the loss, with `target = "heads"`
 
     def __post_init__(self) -> None:
         if self.node_weight < 0 or (self.node_weight and self.target != "heads"):
