@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import oracles_orchard as oracle
+import pomona as pm
 import pomona.sequences
 from pomona.errors import RunError, SpecError
 from pomona.modelling import MODELS, Shape, seeded
@@ -100,6 +101,18 @@ def test_the_lists_count_as_much_as_they_are_weighed(corpus, name):
         losses.append(-head(kept[0][row, place]).log_softmax(0)[answer])
     torch.testing.assert_close(output.penalty, 0.5 * torch.stack(losses).mean())
     assert asked.eval()(batch).penalty is None
+
+
+def test_texts_whose_brackets_are_no_nodes_have_no_lists(tmp_path):
+    path = tmp_path / "own.jsonl"
+    path.write_text('{"tree": {"type": "a", "value": 1}, "tokens": ["]", "[x", "]", "]", "a"]}\n' * 3)
+    corpus = pm.read(path)
+    batch = Sequences.of(corpus, *words_of(corpus)).batch(np.arange(2))
+    assert batch.lists.shape == (0, 2)
+    small = {"width": 8, "inner": 8, "heads": 2, "answers": 1, "node_weight": 1.0}
+    module = MODELS.build("looped_transformer", small).build(Shape(99, 2))
+    with pytest.raises(RunError, match="not the nodes of their trees"):
+        module.train()(batch)
 
 
 def test_lists_are_asked_of_heads_only():

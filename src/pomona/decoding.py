@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor, nn
 
-from pomona.errors import SpecError
+from pomona.errors import RunError, SpecError
 from pomona.modelling import Output
 from pomona.sequences import BOS, EOS, PAD, SPECIAL, SequenceBatch
 
@@ -139,6 +139,8 @@ class TreeHeads(nn.ModuleList):
         logits = as_answers(torch.stack([head(root) for head, root in zip(self, roots.unbind(1), strict=True)], 1))
         if not self.training or not self.node_weight:
             return Output(logits)
+        if not len(batch.lists):
+            raise RunError("node_weight: the brackets of these texts are not the nodes of their trees; leave it at 0")
         row, place = batch.lists.unbind(1)
         tree = (place[:, None] >= batch.heads[row]).sum(1) - 1
         said = torch.stack([head(states[row, place]) for head in self], 1)  # [lists, answers, digits]

@@ -82,7 +82,9 @@ class Sequences:
         start = corpus.token_start + np.arange(len(corpus.token_start))
         bracketed = (corpus.forest.arity > 0) | (corpus.forest.links != 0)  # in post-order, which is that of closing
         values = answer[corpus.values[bracketed]]
-        assert len(values) == len(opened)
+        nodes = np.concatenate([[0], np.cumsum(bracketed)])[corpus.forest.start[:: corpus.width]]
+        if not np.array_equal(nodes, list_start):  # brackets of a text of one's own need not be those of the trees
+            list_start, opened, values = np.zeros_like(list_start), opened[:0], values[:0]
         return cls(tokens, start, answer[corpus.targets], heads, nesting, list_start, opened, values)
 
     def __len__(self) -> int:
@@ -150,10 +152,10 @@ def _laid_out(tokens: Ints, step: Ints, start: Ints, width: int, end: int) -> tu
         level, tree = 0, 1
         for place in range(start[row], start[row + 1]):
             out[place + row] = tokens[place]
-            if step[place] > 0:
+            if step[place] > 0 and level >= 0:
                 open_ones[level] = place - start[row]
             level += step[place]
-            if step[place] < 0:
+            if step[place] < 0 and level >= 0 and lists < len(opened):
                 opened[lists] = open_ones[level]
                 lists += 1
             nesting[row] = max(nesting[row], level)
