@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from pomona.data.task import generate
 from pomona.fairness import certify, check, compose, fair_for, fold, learn, minimal
-from pomona.logic.aligned import LEXICAL, figure_4
-from pomona.sampling import generate
+from pomona.tasks.fair_nli.logic.aligned import LEXICAL, figure_4
 
 T = TypeVar("T")
 

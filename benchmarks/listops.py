@@ -14,8 +14,8 @@ from pathlib import Path
 
 import oracles_listops as slow
 from benchmarks import seconds
-from pomona import formats
-from pomona.sampling import generate
+from pomona.data import formats
+from pomona.data.task import generate
 
 COUNT = 100_000
 
@@ -57,7 +57,7 @@ def main() -> None:
 
 def stream(path: str) -> None:
     """In a process of its own: 10 million distinct examples to Parquet; prints the peak of memory."""
-    from pomona.sampling import TASKS, chunks
+    from pomona.data.task import TASKS, chunks
 
     task = TASKS.build("listops/d20s")
     formats.write(chunks(task, "train", 1, 10_000_000), path)

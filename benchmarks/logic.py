@@ -12,16 +12,21 @@ from typing import TypeVar
 
 import numpy as np
 
-from pomona.errors import SpecError
-from pomona.logic.balance import Law, ladder
-from pomona.logic.fragment import encode, labels, node_values, root_table
-from pomona.logic.pairs import draw
-from pomona.logic.projectivity import connective_tables, modifier_tables, negation_tables, quantifier_tables
-from pomona.logic.provers import labeller
-from pomona.logic.redundancy import RATIOS, held_out, redundancy_split
-from pomona.logic.sentences import exemplar, pair_of_words
-from pomona.logic.strict_core import strict_core
-from pomona.randomness import stream_key
+from pomona.base.errors import SpecError
+from pomona.base.randomness import stream_key
+from pomona.tasks.fair_nli.logic.balance import Law, ladder
+from pomona.tasks.fair_nli.logic.fragment import encode, labels, node_values, root_table
+from pomona.tasks.fair_nli.logic.pairs import draw
+from pomona.tasks.fair_nli.logic.projectivity import (
+    connective_tables,
+    modifier_tables,
+    negation_tables,
+    quantifier_tables,
+)
+from pomona.tasks.fair_nli.logic.provers import labeller
+from pomona.tasks.fair_nli.logic.redundancy import RATIOS, held_out, redundancy_split
+from pomona.tasks.fair_nli.logic.sentences import exemplar, pair_of_words
+from pomona.tasks.fair_nli.logic.strict_core import strict_core
 
 T = TypeVar("T")
 

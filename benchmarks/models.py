@@ -28,10 +28,10 @@ import numpy as np
 import torch
 
 from benchmarks import memory
-from pomona.batch import Batch, Sentences, bucketed
-from pomona.modelling import MODELS, Shape, seeded
-from pomona.randomness import stream_key
-from pomona.sampling import generate
+from pomona.base.randomness import stream_key
+from pomona.data.task import generate
+from pomona.models.inputs.sentences import Batch, Sentences, bucketed
+from pomona.models.model import MODELS, Shape, seeded
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # the slow twins live beside the tests
 import oracles_models as twins

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import oracles_orchard as slow
 from benchmarks import seconds
-from pomona.measures.effective_depth import effective_depth
-from pomona.sampling import generate
-from pomona.shortcuts import asked, ladder
+from pomona.data.task import generate
+from pomona.shortcuts.effective_depth import effective_depth
+from pomona.shortcuts.ladder import asked, ladder
 
 MM = ["MIN", "MAX"]
 PRESET = "orchard/medium/min-max"

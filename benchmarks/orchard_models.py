@@ -24,12 +24,12 @@ import numpy as np
 import torch
 
 from benchmarks import memory
-from pomona.batch import bucketed, by_length, shuffled
-from pomona.modelling import MODELS, Feed, Model, Shape, seeded
-from pomona.randomness import stream_key
-from pomona.sampling import generate
-from pomona.sequences import SequenceBatch
-from pomona.training import ANSWER_AREA, ANSWER_ROWS, answer
+from pomona.base.randomness import stream_key
+from pomona.data.task import generate
+from pomona.models.inputs.sentences import bucketed, by_length, shuffled
+from pomona.models.inputs.sequences import SequenceBatch
+from pomona.models.model import MODELS, Feed, Model, Shape, seeded
+from pomona.training.loop import ANSWER_AREA, ANSWER_ROWS, answer
 
 TASK = "orchard/hard/min-max"
 SMALL = {

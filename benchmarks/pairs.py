@@ -23,10 +23,10 @@ import numpy as np
 import torch
 
 from benchmarks.models import sgemm_peak
-from pomona.composing import KINDS
-from pomona.modelling import MODELS, Shape, seeded
-from pomona.pairing import ASKED, CLASSES, PairBatch, PairModel, Pairs
-from pomona.sampling import generate
+from pomona.data.task import generate
+from pomona.models.layers.aligned_tree import KINDS
+from pomona.models.layers.pair_heads import ASKED, CLASSES, PairBatch, PairModel, Pairs
+from pomona.models.model import MODELS, Shape, seeded
 
 import oracles_pairs as twins  # isort: skip  (found by benchmarks/__init__.py)
 

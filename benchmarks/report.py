@@ -14,10 +14,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from pomona.binary import random_trees
-from pomona.reporting import report
-from pomona.runs import Recipe
-from pomona.sampling import generate
+from pomona.data.task import generate
+from pomona.reports import report
+from pomona.training.run import Recipe
+from pomona.trees.binary import random_trees
 
 from report_material import add_run, said, two_runs  # isort: skip
 

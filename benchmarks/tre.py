@@ -27,9 +27,9 @@ sys.path[:0] = [str(Path(__file__).parents[1] / "src"), str(Path(__file__).paren
 import numpy as np  # noqa: E402
 
 from oracles_tre import andreas_item_by_item, noisy_sums, perfect_language, read_language  # noqa: E402
-from pomona.measures.topographic import topographic_similarity  # noqa: E402
-from pomona.reconstruction import Derivations, tre, tre_layers  # noqa: E402
-from pomona.reconstruction.legacy import andreas2019  # noqa: E402
+from pomona.representations.topographic import topographic_similarity  # noqa: E402
+from pomona.representations.tre import Derivations, tre, tre_layers  # noqa: E402
+from pomona.representations.tre.legacy import andreas2019  # noqa: E402
 
 warnings.simplefilter("ignore")
 

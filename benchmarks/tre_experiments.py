@@ -19,10 +19,10 @@ from pathlib import Path
 import torch
 
 from oracles_game import PlainPair
-from pomona.experiments import games
-from pomona.experiments.pairs import Pairs
-from pomona.experiments.reference_game import READINGS, REFERENTS
-from pomona.reconstruction import ReconstructionWarning, tre
+from pomona.papers.tre_2019 import games
+from pomona.papers.tre_2019.pairs import Pairs
+from pomona.papers.tre_2019.reference_game import READINGS, REFERENTS
+from pomona.representations.tre import ReconstructionWarning, tre
 
 PAIRS, STEPS = 100, 6
 RESULTS = Path(__file__).parent.parent / "results" / "tre_2019.json"

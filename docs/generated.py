@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pomona
-from pomona.catalogue import listing
-from pomona.files import replacing
+from pomona.base.files import replacing
+from pomona.cli.catalogue import listing
 
 ROOT = Path(__file__).resolve().parents[1]
 FEW = 8  # rows of a paper in README.md
@@ -91,7 +91,7 @@ def _models_with_tasks() -> str:
 def _map() -> str:
     """The listing of docs/architecture.md."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    return re.findall(r"```\nerrors .*?```", page, re.S)[0]
+    return re.findall(r"```\nbase .*?```", page, re.S)[0]
 
 
 # -- what was measured -----------------------------------------------------------------------------------------------

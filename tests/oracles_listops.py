@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pomona.algebra import OPERATORS
+from pomona.trees.operators import OPERATORS
 
 WORD = (1 << 64) - 1
 

@@ -1,4 +1,4 @@
-"""Slow twins of `pomona.logic`: explicit sets, explicit models, nothing shared with the code under test but names.
+"""Slow twins of `fair_nli.logic`: explicit sets, explicit models, nothing shared with the code under test but names.
 
 A cell set is a set of pairs (in premise?, in hypothesis?). A model of a quantified sentence is a list of entities, and
 a sentence is evaluated by reading its definition.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from pomona.logic.fragment import NODES, TARGETS
+from pomona.tasks.fair_nli.logic.fragment import NODES, TARGETS
 
 COLUMN = {"QS": 0, "AdjS": 1, "NS": 2, "Neg": 3, "Adv": 4, "V": 5, "QO": 6, "AdjO": 7, "NO": 8}
 SPAN = {

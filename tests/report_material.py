@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from pomona import formats
-from pomona.binary import random_trees
-from pomona.corpus import Corpus
+from pomona.data import formats
+from pomona.data.corpus import Corpus
+from pomona.data.task import generate
+from pomona.evaluation.scoring import scores_of
 from pomona.fairness import certify
-from pomona.runs import Predictions, Recipe, Run
-from pomona.sampling import generate
-from pomona.scoring import scores_of
 from pomona.tasks.propositional import every_sentence
-from pomona.trees import Forest
+from pomona.training.run import Predictions, Recipe, Run
+from pomona.trees.binary import random_trees
+from pomona.trees.forest import Forest
 
 SMALL = {"train": 400, "dev": 40, "test": 240}
 HOSTILE = "<img src=x onerror=\"window.hacked='yes'\">"

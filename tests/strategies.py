@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from pomona.corpus import Corpus
-from pomona.sampling import corpus_of_trees
-from pomona.trees import Forest
+from pomona.data.corpus import Corpus
+from pomona.data.task import corpus_of_trees
+from pomona.trees.forest import Forest
 
 OPERATORS = ["MIN", "MAX", "MED", "SM", "FIRST", "LAST"]
 

@@ -11,10 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles
-from pomona import brackets
-from pomona.algebra import INTERPRETED, OPERATORS, Operator, Step, apply, denote, dependency, operators_named, steps
-from pomona.errors import SpecError, TreeError
-from pomona.trees import Forest
+from pomona.base.errors import SpecError, TreeError
+from pomona.trees import brackets
+from pomona.trees.forest import Forest
+from pomona.trees.operators import (
+    INTERPRETED,
+    OPERATORS,
+    Operator,
+    Step,
+    apply,
+    denote,
+    dependency,
+    operators_named,
+    steps,
+)
 from strategies import OPERATORS as NAMES
 from strategies import listops_groves
 

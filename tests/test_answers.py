@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pomona as pm
-from pomona import brackets
-from pomona.answers import Answers, answers_given, ids_of, trees_over
-from pomona.binary import binarise, branching
-from pomona.errors import FormatError, MeasureError
+from pomona.base.errors import FormatError, MeasureError
+from pomona.data.answers import Answers, answers_given, ids_of, trees_over
+from pomona.trees import brackets
+from pomona.trees.binary import binarise, branching
 
 LISTOPS = {"train": 60, "dev": 10, "test": 40}
 

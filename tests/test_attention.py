@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from pomona.attention import FAR, RelativeBias, geometric, sinusoids
+from pomona.models.layers.attention import FAR, RelativeBias, geometric, sinusoids
 
 
 def naive(score):

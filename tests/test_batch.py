@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from pomona.batch import Batch, Plan, Sentences, bucketed, by_length, shuffled
-from pomona.cells import TreeLSTM, _exp
-from pomona.compiled import fused
-from pomona.errors import RunError
-from pomona.randomness import stream_key
-from pomona.sampling import generate
+from pomona.base.compiled import fused
+from pomona.base.errors import RunError
+from pomona.base.randomness import stream_key
+from pomona.data.task import generate
+from pomona.models.inputs.sentences import Batch, Plan, Sentences, bucketed, by_length, shuffled
+from pomona.models.layers.tree_lstm import TreeLSTM, _exp
 
 
 @pytest.fixture(scope="module")

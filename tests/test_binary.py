@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import oracles
-from pomona import brackets
-from pomona.binary import binarise, branching, from_transitions, random_trees, transitions
-from pomona.errors import TreeError
-from pomona.trees import Forest
+from pomona.base.errors import TreeError
+from pomona.trees import brackets
+from pomona.trees.binary import binarise, branching, from_transitions, random_trees, transitions
+from pomona.trees.forest import Forest
 from strategies import binary_trees, groves, listops_groves, trees, words
 
 styles = st.sampled_from(["left", "right", "balanced"])

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles
-from pomona import brackets
-from pomona.errors import TreeError
-from pomona.trees import Forest
+from pomona.base.errors import TreeError
+from pomona.trees import brackets
+from pomona.trees.forest import Forest
 from strategies import binary_trees, groves, trees, words
 
 tokens = st.one_of(words, st.just("]"), words.map(lambda word: f"[{word}"))

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import pomona as pm
-from pomona import cli
+from pomona.cli import main as cli
 
 PAGE = Path(__file__).parents[1] / "docs" / "bring_your_own.md"
 Call = Callable[..., Any]

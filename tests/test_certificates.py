@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from pomona.cli import app
-from pomona.errors import FairnessError, FormatError
+from pomona.base.errors import FairnessError, FormatError
+from pomona.cli.main import app
+from pomona.data.formats import read, write
+from pomona.data.task import generate
 from pomona.fairness import Certificate, Coverage, certify, check, fold
-from pomona.formats import read, write
-from pomona.sampling import generate
 from pomona.tasks.propositional import every_sentence
 
 SENTENCES = every_sentence()
@@ -162,7 +162,7 @@ class TestTheFile:
         write(UNFAIR, tmp_path / "train.jsonl")
         write(TEST, tmp_path / "test.jsonl")
         code = (
-            "import sys; from pomona.fairness import certify; from pomona.formats import read\n"
+            "import sys; from pomona.fairness import certify; from pomona.data.formats import read\n"
             "train, test = read(sys.argv[1]), read(sys.argv[2])\n"
             "certify(train, test).save(sys.argv[3]); certify(train).save(sys.argv[4])"
         )

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from oracles_models import chart_naive
-from pomona.batch import Batch, Sentences
-from pomona.errors import RunError
-from pomona.modelling import MODELS, Shape, seeded
-from pomona.models import chart
-from pomona.sampling import generate
+from pomona.base.errors import RunError
+from pomona.data.task import generate
+from pomona.models.inputs.sentences import Batch, Sentences
+from pomona.models.model import MODELS, Shape, seeded
+from pomona.models.sentence import chart
 
 
 @pytest.fixture(scope="module")

@@ -16,11 +16,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import pomona as pm
-from pomona import cli, commands, formats, terminal
-from pomona.corpus import Corpus
+from pomona.cli import commands, terminal
+from pomona.cli import main as cli
+from pomona.data import formats
+from pomona.data.corpus import Corpus
 
 SMALL = ["--set", "train=60", "--set", "dev=10", "--set", "test=20"]
-PROGRAM = [sys.executable, "-c", "from pomona.cli import main; main()"]
+PROGRAM = [sys.executable, "-c", "from pomona.cli.main import main; main()"]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(pm.__file__).parents[1])}
 
 
@@ -398,7 +400,7 @@ SCIPY = ["scipy.special", "scipy.stats", "scipy.optimize", "scipy.sparse"]
 )
 def test_what_is_not_needed_is_not_loaded(tmp_path: Path, arguments: list[str], never: list[str]) -> None:
     code = (
-        "import sys\nfrom pomona.cli import main\n"
+        "import sys\nfrom pomona.cli.main import main\n"
         "try:\n    main()\nexcept SystemExit as ended:\n    assert not ended.code, ended.code\n"
         f"print(sorted(set({never!r}) & set(sys.modules)), file=sys.stderr)"
     )

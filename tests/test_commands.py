@@ -17,7 +17,8 @@ import typer
 from rich.text import Text
 
 import pomona as pm
-from pomona import cli, commands
+from pomona.cli import commands
+from pomona.cli import main as cli
 
 VERBS = sorted(path.stem for path in Path(commands.__path__[0]).glob("*.py") if path.stem != "__init__")
 COMMANDS: dict[str, Any] = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
@@ -125,7 +126,7 @@ def test_json_is_one_document_and_nothing_else(verb: str, call: Callable[..., tu
 
 
 def completed(words: str) -> str:
-    code = "import sys; sys.argv = ['pomona']; from pomona.cli import main; main()"
+    code = "import sys; sys.argv = ['pomona']; from pomona.cli.main import main; main()"
     environment = os.environ | {
         "PYTHONPATH": str(Path(pm.__file__).parents[1]), "_POMONA_COMPLETE": "complete_bash", "COMP_WORDS": words,
         "COMP_CWORD": str(len(words.split(" ")) - 1),

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import pomona as pm
-from pomona.answers import Answers
-from pomona.errors import MeasureError
-from pomona.evaluation import evaluated
-from pomona.grouping import groups_of
-from pomona.measures import significance as sig
+from pomona.base.errors import MeasureError
+from pomona.data.answers import Answers
+from pomona.data.groups import groups_of
+from pomona.evaluation import significance as sig
+from pomona.evaluation.evaluation import evaluated
 
 
 @pytest.fixture(scope="module")

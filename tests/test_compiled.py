@@ -8,16 +8,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pomona.compiled
+import pomona.base.compiled
 
 
 def test_a_change_in_one_file_reaches_the_loops_of_another(tmp_path: Path) -> None:
     package = tmp_path / "pomona"
-    package.mkdir()
-    shutil.copy(pomona.compiled.__file__, package)
-    (package / "__init__.py").touch()  # else an installed pomona would come first
+    (package / "base").mkdir(parents=True)
+    shutil.copy(pomona.base.compiled.__file__, package / "base")
+    for folder in (package, package / "base"):  # else an installed pomona would come first
+        (folder / "__init__.py").touch()
     (package / "loop.py").write_text(
-        "from pomona.compiled import compiled\nfrom pomona.rule import rule\n\n"
+        "from pomona.base.compiled import compiled\nfrom pomona.rule import rule\n\n"
         "@compiled\ndef loop(n):\n    return rule(n) + 1\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -26,7 +27,7 @@ def test_a_change_in_one_file_reaches_the_loops_of_another(tmp_path: Path) -> No
     def answer(factor: int) -> tuple[int, int]:
         """What the loop gives with this rule, and how often it came from the cache."""
         (package / "rule.py").write_text(
-            f"from pomona.compiled import inlined\n\n@inlined\ndef rule(n):\n    return n * {factor}\n"
+            f"from pomona.base.compiled import inlined\n\n@inlined\ndef rule(n):\n    return n * {factor}\n"
         )
         code = "from pomona.loop import loop; print(loop(3), sum(loop.stats.cache_hits.values()))"
         done = subprocess.run(

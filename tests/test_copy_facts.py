@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 
 import oracles_orchard as oracle
 import pomona as pm
-from pomona.cli import app
-from pomona.errors import FairnessError
+from pomona.base.errors import FairnessError
+from pomona.cli.main import app
+from pomona.data.task import TASKS
 from pomona.fairness import Certificate, certify, check, compose, learn, minimal, mirror
-from pomona.fairness.addresses import addresses
-from pomona.orchard_text import copy_arguments, parse
-from pomona.sampling import TASKS
+from pomona.fairness.copies import addresses
+from pomona.trees.links import copy_arguments, parse
 
 OPERATORS = ("MIN", "MAX")
 SMALL: dict[str, Any] = {"train": 800, "dev": 10, "test": 150, "iid": 10, "operators": OPERATORS}

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import oracles
 import pomona as pm
-from pomona.corpus import FIELDS, Corpus, Fingerprint, codes
-from pomona.errors import FormatError
-from pomona.sampling import corpus_of_trees
-from pomona.trees import Forest
+from pomona.base.errors import FormatError
+from pomona.data.corpus import FIELDS, Corpus, Fingerprint, codes
+from pomona.data.task import corpus_of_trees
+from pomona.trees.forest import Forest
 from strategies import corpora, listops_corpora
 
 Row = tuple[Any, ...]

@@ -11,11 +11,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pomona.decoding import Targets, beam_search, greedy, rounded, step_by_step
-from pomona.errors import SpecError
-from pomona.modelling import MODELS, Shape, seeded
-from pomona.sampling import generate
-from pomona.sequences import BOS, EOS, PAD, UNKNOWN
+from pomona.base.errors import SpecError
+from pomona.data.task import generate
+from pomona.models.inputs.sequences import BOS, EOS, PAD, UNKNOWN
+from pomona.models.layers.decoder import Targets, beam_search, greedy, rounded, step_by_step
+from pomona.models.model import MODELS, Shape, seeded
 
 KINDS = ("pair", "tokens")
 FEW = {"train": 60, "dev": 5, "test": 5, "iid": 0}
@@ -158,10 +158,10 @@ WRITERS = [
 
 def decoder_about(module, batch):
     if hasattr(module, "decoder"):
-        from pomona.models.seq2seq_transformer import About
+        from pomona.models.sequence.seq2seq_transformer import About
 
         return About(module, module.encode(batch), batch.inside, None)
-    from pomona.models.seq2seq_lstm import About
+    from pomona.models.sequence.seq2seq_lstm import About
 
     states, h, c = module.encode(batch)
     return About(module.heads, states, h, c, batch.inside, 0.0, None)

@@ -7,14 +7,14 @@ import json
 import numpy as np
 from typer.testing import CliRunner
 
-from pomona import formats
+from pomona.data import formats
 from pomona.fairness import Certificate
-from pomona.runs import Run
-from pomona.training import represent
+from pomona.training.loop import represent
+from pomona.training.run import Run
 
 
 def test_the_demo_goes_from_data_to_page_and_does_not_train_twice(tmp_path):
-    from pomona.cli import app
+    from pomona.cli.main import app
 
     order = ["demo", "--out", str(tmp_path / "demo"), "--rows", "900", "--epochs", "1", "--json"]
     told = CliRunner().invoke(app, order, catch_exceptions=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pomona.reporting.depth_curves import curve_plots
+from pomona.reports.depth_curves import curve_plots
 
 
 def cell(where, row, column, measured):

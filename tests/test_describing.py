@@ -10,8 +10,8 @@ from hypothesis import given, settings
 
 import oracles
 import pomona as pm
-from pomona.corpus import Corpus
-from pomona.describing import Description, Spread, token_depths
+from pomona.data.corpus import Corpus
+from pomona.data.statistics import Description, Spread, token_depths
 from strategies import listops_corpora
 
 

@@ -18,11 +18,11 @@ import pomona.measures
 import pomona.models
 import pomona.papers
 import pomona.tasks
-from pomona import catalogue
-from pomona.errors import SpecError
-from pomona.modelling import MODELS
-from pomona.reproducing import PAPERS
-from pomona.sampling import TASKS
+from pomona.base.errors import SpecError
+from pomona.cli import catalogue
+from pomona.data.task import TASKS
+from pomona.models.model import MODELS
+from pomona.papers.reproduce import PAPERS
 
 ROOT = Path(__file__).parents[1]
 README, EXTENDING = ROOT / "README.md", ROOT / "docs" / "extending.md"
@@ -114,11 +114,11 @@ def test_a_page_of_examples_runs(page: Path, tmp_path: Path, monkeypatch: pytest
 def new_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The files of the page in their folders, as far as Python can tell, and gone afterwards."""
     text = EXTENDING.read_text(encoding="utf-8")
-    files = re.findall(r"`src/pomona/(\w+)/(\w+)\.py`:\n\n```python\n(.*?)```", text, re.S)
+    files = re.findall(r"`src/pomona/([\w/]+)/(\w+)\.py`:\n\n```python\n(.*?)```", text, re.S)
     for folder, name, code in files:
-        package = sys.modules[f"pomona.{folder}"]
+        package = importlib.import_module(f"pomona.{folder}".replace("/", "."))
         home = tmp_path / folder
-        home.mkdir(exist_ok=True)
+        home.mkdir(parents=True, exist_ok=True)
         (home / f"{name}.py").write_text(code, encoding="utf-8")
         if str(home) not in package.__path__:
             monkeypatch.setattr(package, "__path__", [*package.__path__, str(home)])
@@ -131,14 +131,14 @@ def new_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
             if name in ("coins", "mean", "coins_2026"):
                 del registry._entries[name]
     for module in set(sys.modules) - modules:
-        if re.fullmatch(r"pomona\.(tasks\.coins|models\.mean|measures\.digit_distance|papers\.coins_2026)", module):
+        if re.fullmatch(r"pomona\.[a-z.]+\.(coins|mean|digit_distance|coins_2026)", module):
             del sys.modules[module]
 
 
 def test_four_new_files_are_a_laboratory(
     new_files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert new_files == ["tasks", "models", "measures", "papers"]
+    assert new_files == ["tasks", "models/sentence", "measures", "papers"]
     monkeypatch.chdir(tmp_path)
     world: dict[str, Any] = {}
     uses = [code for code in PYTHON.findall(EXTENDING.read_text(encoding="utf-8")) if not code.startswith('"""')]

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles
-from pomona import brackets
-from pomona.algebra import denote
-from pomona.drawing import columns, draw, svg
-from pomona.errors import TreeError
-from pomona.layout import tidy
-from pomona.trees import Forest
+from pomona.base.errors import TreeError
+from pomona.trees import brackets
+from pomona.trees.drawing import columns, draw, svg
+from pomona.trees.forest import Forest
+from pomona.trees.layout import tidy
+from pomona.trees.operators import denote
 from strategies import groves, listops_trees, word_trees
 
 SVG = "{http://www.w3.org/2000/svg}"

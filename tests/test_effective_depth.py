@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import pomona as pm
-from pomona import shortcuts
-from pomona.answers import answers_given
-from pomona.errors import MeasureError
-from pomona.measures.effective_depth import EVERYTHING, contested, effective_depth
-from pomona.sampling import TASKS
+from pomona.base.errors import MeasureError
+from pomona.data.answers import answers_given
+from pomona.data.task import TASKS
+from pomona.shortcuts import ladder as shortcuts
+from pomona.shortcuts.effective_depth import EVERYTHING, contested, effective_depth
 
 
 @cache

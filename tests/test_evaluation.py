@@ -13,15 +13,15 @@ import torch
 from torch import nn
 
 import pomona as pm
-from pomona import brackets
-from pomona.answers import Answers, answers_given, ids_of
-from pomona.binary import binarise, branching
-from pomona.errors import FormatError, MeasureError, RunError, SpecError
-from pomona.evaluation import evaluated
-from pomona.grouping import FIELDS, groups_of
-from pomona.measures.accuracy import wilson
-from pomona.measures.parse_f1 import parse_f1
-from pomona.modelling import MODELS, Shape
+from pomona.base.errors import FormatError, MeasureError, RunError, SpecError
+from pomona.data.answers import Answers, answers_given, ids_of
+from pomona.data.groups import FIELDS, groups_of
+from pomona.evaluation.accuracy import wilson
+from pomona.evaluation.evaluation import evaluated
+from pomona.evaluation.parse_f1 import parse_f1
+from pomona.models.model import MODELS, Shape
+from pomona.trees import brackets
+from pomona.trees.binary import binarise, branching
 
 SMALL = {"train": 200, "dev": 10, "test": 120}
 
@@ -111,7 +111,7 @@ def test_groups_are_what_they_say() -> None:
 
 def test_derivations_forget_the_digits_and_nothing_else() -> None:
     texts = ["[MAX 2 [MIN 3 4 ] ]", "[MAX 9 [MIN 0 0 ] ]", "[MAX [MIN 3 4 ] 2 ]", "[MAX 2 [MAX 3 4 ] ]", "[MAX 2 3 4 ]"]
-    from pomona.sampling import corpus_of_trees
+    from pomona.data.task import corpus_of_trees
 
     numbers = groups_of(corpus_of_trees(brackets.read(texts)), "derivation")[1].tolist()
     assert numbers[0] == numbers[1]
@@ -311,7 +311,7 @@ OWN = '''
 from dataclasses import dataclass
 import torch
 from torch import nn
-from pomona.modelling import Model, Output
+from pomona.models.model import Model, Output
 
 class Module(nn.Module):
     def __init__(self, width, shape):

@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from pomona import shortcuts, verifying
-from pomona.cli import app
-from pomona.corpus import Corpus
-from pomona.errors import FairnessError, FormatError, SpecError, SplitError
+from pomona.base.errors import FairnessError, FormatError, SpecError, SplitError
+from pomona.base.randomness import stream_key
+from pomona.cli.main import app
+from pomona.data import verification as verifying
+from pomona.data.corpus import Corpus
+from pomona.data.formats import read, write
+from pomona.data.task import TASKS, generate
 from pomona.fairness import certify, check, compose, learn, minimal, mirror
-from pomona.formats import read, write
-from pomona.logic.aligned import (
+from pomona.shortcuts import ladder as shortcuts
+from pomona.tasks.fair_nli.logic.aligned import (
     LEXICAL,
     OUTCOMES,
     aligned,
@@ -25,14 +28,12 @@ from pomona.logic.aligned import (
     generated_tokens,
     generated_vocabulary,
 )
-from pomona.logic.fragment import ENCODINGS, TARGETS, classes, labels, targets
-from pomona.logic.fragment import node_values as fragment_values
-from pomona.logic.pairs import Pairs, draw_encodings
-from pomona.logic.relations import Label, Relation
-from pomona.logic.strict_core import strict_core, strict_minimum
-from pomona.logic.verification import verify_labels
-from pomona.randomness import stream_key
-from pomona.sampling import TASKS, generate
+from pomona.tasks.fair_nli.logic.fragment import ENCODINGS, TARGETS, classes, labels, targets
+from pomona.tasks.fair_nli.logic.fragment import node_values as fragment_values
+from pomona.tasks.fair_nli.logic.pairs import Pairs, draw_encodings
+from pomona.tasks.fair_nli.logic.relations import Label, Relation
+from pomona.tasks.fair_nli.logic.strict_core import strict_core, strict_minimum
+from pomona.tasks.fair_nli.logic.verification import verify_labels
 
 SMALL = {"vocabulary": 6, "train": 3_000, "dev": 300, "test": 600}
 DIAL = ["hardest", "rho-1-16", "rho-1-8", "rho-1-4", "rho-3-8", "rho-1-2", "rho-5-8", "rho-3-4", "easiest"]

@@ -7,18 +7,18 @@ import json
 
 import pytest
 
-from pomona.errors import RunError
+from pomona.base.errors import RunError
+from pomona.data.task import generate
 from pomona.fairness import certify, check
 from pomona.fairness.certificates import Certificate
-from pomona.logic.aligned import LEXICAL
-from pomona.logic.fragment import TARGETS
-from pomona.modelling import MODELS
-from pomona.pairing import evidence_of_split
+from pomona.models.layers.pair_heads import evidence_of_split
+from pomona.models.model import MODELS
 from pomona.papers import fair_nli_2019 as paper
-from pomona.reproducing import reproduce
-from pomona.runs import Recipe, Run
-from pomona.sampling import generate
-from pomona.training import corpora
+from pomona.papers.reproduce import reproduce
+from pomona.tasks.fair_nli.logic.aligned import LEXICAL
+from pomona.tasks.fair_nli.logic.fragment import TARGETS
+from pomona.training.loop import corpora
+from pomona.training.run import Recipe, Run
 
 SMALL = {"train": 1_500, "dev": 200, "test": 300}
 
@@ -79,7 +79,7 @@ def test_the_interval_is_student_s():
 
 
 def test_a_run_keeps_a_certificate_that_can_be_checked(tmp_path):
-    from pomona.training import train
+    from pomona.training.loop import train
 
     recipe = Recipe("cbow", {"width": 4, "hidden": 4}, data="fair_nli/hardest", data_settings=SMALL, epochs=1)
     run = train(recipe, tmp_path / "run")

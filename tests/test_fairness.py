@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles_fairness as oracle
-from pomona import brackets
-from pomona.algebra import steps
-from pomona.corpus import Corpus
-from pomona.errors import FairnessError, SpecError, SplitError, TreeError
+from pomona.base.errors import FairnessError, SpecError, SplitError, TreeError
+from pomona.data.corpus import Corpus
+from pomona.data.task import TASKS, corpus_of_trees, generate
 from pomona.fairness import certify, check, compose, fair_for, fold, learn, minimal, mirror
 from pomona.fairness.covering import cover
 from pomona.fairness.folding import demonstration
 from pomona.fairness.tables import find
-from pomona.sampling import TASKS, corpus_of_trees, generate
-from pomona.trees import Forest
+from pomona.trees import brackets
+from pomona.trees.forest import Forest
+from pomona.trees.operators import steps
 from strategies import listops_groves
 
 FUNCTIONS, VALUES = ["f", "g", "h"], ["a", "b", 1, 2]

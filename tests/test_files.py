@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pomona as pm
-from pomona import formats
-from pomona.corpus import Corpus
-from pomona.errors import FormatError
-from pomona.files import read_bytes, replacing, write_json
+from pomona.base.errors import FormatError
+from pomona.base.files import read_bytes, replacing, write_json
+from pomona.data import formats
+from pomona.data.corpus import Corpus
 
 NAMES = ["parquet", "jsonl", "tsv", "lra"]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(pm.__file__).parents[1])}

@@ -16,12 +16,14 @@ from hypothesis import strategies as st
 
 import oracles
 import pomona as pm
-from pomona import deep_json, formats, listops_text
-from pomona.algebra import Operator, define_operator
-from pomona.corpus import Corpus
-from pomona.errors import FormatError
-from pomona.sampling import corpus_of_trees
-from pomona.trees import Forest
+from pomona.base import deep_json
+from pomona.base.errors import FormatError
+from pomona.data import formats
+from pomona.data.corpus import Corpus
+from pomona.data.task import corpus_of_trees
+from pomona.tasks.listops import text as listops_text
+from pomona.trees.forest import Forest
+from pomona.trees.operators import Operator, define_operator
 from strategies import corpora, listops_corpora
 from test_corpus import rows_of
 

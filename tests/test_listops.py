@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import oracles_listops as slow
-from pomona import algebra, brackets, formats
-from pomona.errors import SpecError, SplitError
-from pomona.randomness import stream_key
-from pomona.sampling import TASKS, generate, stream
-from pomona.tasks.listops import PRESETS, ListOps
+from pomona.base.errors import SpecError, SplitError
+from pomona.base.randomness import stream_key
+from pomona.data import formats
+from pomona.data.task import TASKS, generate, stream
+from pomona.tasks.listops.task import PRESETS, ListOps
+from pomona.trees import brackets
+from pomona.trees import operators as algebra
 
 BUILT_IN = ("MIN", "MAX", "MED", "SM", "FIRST", "LAST")
 SMALL = {"train": 300, "dev": 40, "test": 50}
@@ -188,7 +190,7 @@ def test_a_users_own_operator_serves_a_task() -> None:
 
 
 def test_asking_for_more_than_there_is_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pomona.sampling.PATIENCE", 200_000)
+    monkeypatch.setattr("pomona.data.task.PATIENCE", 200_000)
     with pytest.raises(SplitError, match=r"110 different examples.*Ask for fewer rows"):
         generate("listops/d20s", operators=("MIN",), depth=2, arguments=2, train=111, dev=0, test=0)
     with pytest.raises(SplitError, match=r"50 rows of test; 51 were asked for. Set test=51"):

@@ -8,11 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles_logic as oracle
-from pomona.errors import SpecError
-from pomona.logic import fragment
-from pomona.logic.fragment import CLASSES, ENCODINGS, FIELDS, LEAVES, NODE, NODES, PLACES, TARGETS
-from pomona.logic.projectivity import NO, NOT_EVERY, QUANTIFIERS, modifier_tables, negation_tables, quantifier_tables
-from pomona.logic.relations import Label, Relation
+from pomona.base.errors import SpecError
+from pomona.tasks.fair_nli.logic import fragment
+from pomona.tasks.fair_nli.logic.fragment import CLASSES, ENCODINGS, FIELDS, LEAVES, NODE, NODES, PLACES, TARGETS
+from pomona.tasks.fair_nli.logic.projectivity import (
+    NO,
+    NOT_EVERY,
+    QUANTIFIERS,
+    modifier_tables,
+    negation_tables,
+    quantifier_tables,
+)
+from pomona.tasks.fair_nli.logic.relations import Label, Relation
 
 ALL = np.arange(ENCODINGS, dtype=np.int32)
 ONE_PER_CLASS = ALL[(ALL & 7) == 7]  # equal heads: # is then two different modifiers

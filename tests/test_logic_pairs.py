@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pomona.errors import SpecError, SplitError
-from pomona.logic import fragment
-from pomona.logic.balance import Law, best_accuracy, ladder
-from pomona.logic.fragment import ENCODINGS, NODE
-from pomona.logic.pairs import different, draw, of_words, uniform
-from pomona.logic.redundancy import held_out, redundancy_split
-from pomona.logic.relations import Label, Relation
-from pomona.randomness import stream_key
+from pomona.base.errors import SpecError, SplitError
+from pomona.base.randomness import stream_key
+from pomona.tasks.fair_nli.logic import fragment
+from pomona.tasks.fair_nli.logic.balance import Law, best_accuracy, ladder
+from pomona.tasks.fair_nli.logic.fragment import ENCODINGS, NODE
+from pomona.tasks.fair_nli.logic.pairs import different, draw, of_words, uniform
+from pomona.tasks.fair_nli.logic.redundancy import held_out, redundancy_split
+from pomona.tasks.fair_nli.logic.relations import Label, Relation
 
 ALL = np.arange(ENCODINGS, dtype=np.int32)
 GOLDEN = Path(__file__).parent / "golden" / "fair_nli_fingerprints.json"

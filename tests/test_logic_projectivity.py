@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles_logic as oracle
-from pomona.errors import SpecError
-from pomona.logic.projectivity import (
+from pomona.base.errors import SpecError
+from pomona.tasks.fair_nli.logic.projectivity import (
     CONNECTIVES,
     EVERY,
     MODIFIER_PATTERNS,
@@ -24,7 +24,7 @@ from pomona.logic.projectivity import (
     project_quantifiers,
     quantifier_tables,
 )
-from pomona.logic.relations import Relation, join
+from pomona.tasks.fair_nli.logic.relations import Relation, join
 
 PHRASE = [Relation.EQ, Relation.FWD, Relation.REV, Relation.IND]
 GOLDEN = Path(__file__).parent / "golden" / "natural_logic.txt"

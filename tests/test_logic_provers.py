@@ -14,13 +14,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles_logic as oracle
-from pomona.errors import SpecError
-from pomona.logic import first_order, fragment
-from pomona.logic.first_order import Algebra, assumptions, fold, meaning
-from pomona.logic.fragment import ENCODINGS
-from pomona.logic.provers import Z3, EProver, FirstOrder, Prover9, Table, Verdict, labeller
-from pomona.logic.relations import CELL_00, CELL_01, CELL_10, CELL_11, Label, Relation, relations_by_cells
-from pomona.logic.sentences import Sentence, encode_pairs, exemplar, pair_of_words
+from pomona.base.errors import SpecError
+from pomona.tasks.fair_nli.logic import first_order, fragment
+from pomona.tasks.fair_nli.logic.first_order import Algebra, assumptions, fold, meaning
+from pomona.tasks.fair_nli.logic.fragment import ENCODINGS
+from pomona.tasks.fair_nli.logic.provers import Z3, EProver, FirstOrder, Prover9, Table, Verdict, labeller
+from pomona.tasks.fair_nli.logic.relations import (
+    CELL_00,
+    CELL_01,
+    CELL_10,
+    CELL_11,
+    Label,
+    Relation,
+    relations_by_cells,
+)
+from pomona.tasks.fair_nli.logic.sentences import Sentence, encode_pairs, exemplar, pair_of_words
 
 PREMISE = "every tall kid emptystring happily kick every emptystring rock"
 HYPOTHESIS = "no tall kid doesnot emptystring kick some large rock"
@@ -254,7 +262,7 @@ def test_prover9_proves_and_mace4_finds_models(tmp_path: Path, monkeypatch: pyte
 
 def test_a_prover_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("pomona.logic.provers.GRACE", 0.3)
+    monkeypatch.setattr("pomona.tasks.fair_nli.logic.provers.GRACE", 0.3)
     program(tmp_path, "eprover", "import time; time.sleep(60)")
     start = time.monotonic()
     assert EProver(timeout=0.05).satisfiable([meaning(Sentence.parse(PREMISE))]) is None

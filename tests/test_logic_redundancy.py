@@ -12,12 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pomona.errors import SpecError
-from pomona.logic import fragment
-from pomona.logic.fragment import CLASSES, ENCODINGS, NODE, NODES
-from pomona.logic.redundancy import RATIOS, held_out, minimal_items, random_order, redundancy_split, shuffled
-from pomona.logic.relations import Label
-from pomona.randomness import stream_key
+from pomona.base.errors import SpecError
+from pomona.base.randomness import random_order, stream_key
+from pomona.tasks.fair_nli.logic import fragment
+from pomona.tasks.fair_nli.logic.fragment import CLASSES, ENCODINGS, NODE, NODES
+from pomona.tasks.fair_nli.logic.redundancy import (
+    RATIOS,
+    held_out,
+    minimal_items,
+    redundancy_split,
+    shuffled,
+)
+from pomona.tasks.fair_nli.logic.relations import Label
 
 ALL = np.arange(ENCODINGS, dtype=np.int32)
 RELATIONAL = fragment.classes(ALL)

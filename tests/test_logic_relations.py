@@ -9,8 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles_logic as oracle
-from pomona.errors import SpecError
-from pomona.logic.relations import Label, Relation, cell, cells_text, join, labels, relation_of, relations_by_cells
+from pomona.base.errors import SpecError
+from pomona.tasks.fair_nli.logic.relations import (
+    Label,
+    Relation,
+    cell,
+    cells_text,
+    join,
+    labels,
+    relation_of,
+    relations_by_cells,
+)
 
 relations = st.sampled_from(Relation)
 

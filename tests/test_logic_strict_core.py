@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import oracles_logic as oracle
-from pomona.errors import SpecError
-from pomona.logic import fragment
-from pomona.logic.balance import Law
-from pomona.logic.fragment import ENCODINGS, LEAVES, NODE, NODES
-from pomona.logic.pairs import Pairs, draw
-from pomona.logic.redundancy import held_out, redundancy_split
-from pomona.logic.strict_core import strict_core, strict_minimum
-from pomona.randomness import stream_key
+from pomona.base.errors import SpecError
+from pomona.base.randomness import stream_key
+from pomona.tasks.fair_nli.logic import fragment
+from pomona.tasks.fair_nli.logic.balance import Law
+from pomona.tasks.fair_nli.logic.fragment import ENCODINGS, LEAVES, NODE, NODES
+from pomona.tasks.fair_nli.logic.pairs import Pairs, draw
+from pomona.tasks.fair_nli.logic.redundancy import held_out, redundancy_split
+from pomona.tasks.fair_nli.logic.strict_core import strict_core, strict_minimum
 
 ALL = np.arange(ENCODINGS, dtype=np.int32)
 GOLDEN = Path(__file__).parent / "golden" / "fair_nli_fingerprints.json"

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 import oracles
 import pomona as pm
-from pomona import formats
-from pomona.corpus import Corpus
-from pomona.errors import FormatError, PomonaError
-from pomona.sampling import corpus_of_trees
-from pomona.trees import Forest
+from pomona.base.errors import FormatError, PomonaError
+from pomona.data import formats
+from pomona.data.corpus import Corpus
+from pomona.data.task import corpus_of_trees
+from pomona.trees.forest import Forest
 from strategies import listops_trees
 from test_corpus import rows_of
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from oracles_models import st_gumbel_naive
-from pomona.binary import from_transitions
-from pomona.cells import TreeLSTM
-from pomona.merging import Merged, choices
+from pomona.models.layers.gumbel_merge import Merged, choices
+from pomona.models.layers.tree_lstm import TreeLSTM
+from pomona.trees.binary import from_transitions
 
 LENGTHS = np.array([3, 1, 12, 2, 7, 25, 12])
 START = np.concatenate([[0], np.cumsum(LENGTHS)])
@@ -85,8 +85,8 @@ def test_without_noise_the_best_pair_is_merged_and_the_trees_say_so():
 def test_the_temperature_falls_and_swings_with_the_steps_of_training():
     import math
 
-    from pomona.errors import SpecError
-    from pomona.modelling import MODELS, Shape
+    from pomona.base.errors import SpecError
+    from pomona.models.model import MODELS, Shape
 
     settings = {"width": 8, "temperature": 2.0, "temperature_decay": 0.5, "temperature_cycle": 300}
     module = MODELS.build("st_gumbel", settings).build(Shape(15, 10)).train()

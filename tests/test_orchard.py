@@ -12,10 +12,11 @@ from scipy import stats
 
 import oracles_orchard as oracle
 import pomona as pm
-from pomona import algebra, growing
-from pomona.errors import SpecError, SplitError
-from pomona.orchard_text import copy_arguments, read
-from pomona.sampling import TASKS
+from pomona.base.errors import SpecError, SplitError
+from pomona.data.task import TASKS
+from pomona.trees import growing
+from pomona.trees import operators as algebra
+from pomona.trees.links import copy_arguments, read
 
 FL, MM = ("FIRST", "LAST"), ("MIN", "MAX")
 

@@ -6,8 +6,8 @@ import pytest
 
 from pomona.papers import orchard_2021 as paper
 from pomona.papers.orchard_2021 import Curve, recipes, trends
-from pomona.reproducing import BUDGETS, reproduce
-from pomona.training import model_of
+from pomona.papers.reproduce import BUDGETS, reproduce
+from pomona.training.loop import model_of
 
 
 @pytest.mark.parametrize("budget", BUDGETS)

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 import oracles_orchard as oracle
 import pomona as pm
-from pomona import formats, orchard_text
-from pomona.errors import FormatError, TreeError
-from pomona.sampling import TASKS
+from pomona.base.errors import FormatError, TreeError
+from pomona.data import formats
+from pomona.data.task import TASKS
+from pomona.trees import links as orchard_text
 
 KINDS: list[dict[str, Any]] = [
     {"operators": ("MIN", "MAX")},

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles_pairs as twins
-from pomona.composing import handed_up
-from pomona.errors import RunError, SpecError
-from pomona.logic.aligned import OUTCOMES, aligned, generated_vocabulary
-from pomona.logic.fragment import TARGETS
-from pomona.logic.relations import Relation
-from pomona.modelling import MODELS, Shape, seeded
-from pomona.models.learned_tree import phrases_in, tree_of
-from pomona.pairing import ASKED, CLASSES, PairModel, Pairs, node_accuracy
-from pomona.sampling import generate
+from pomona.base.errors import RunError, SpecError
+from pomona.data.task import generate
+from pomona.models.layers.aligned_tree import handed_up
+from pomona.models.layers.pair_heads import ASKED, CLASSES, PairModel, Pairs, node_accuracy
+from pomona.models.model import MODELS, Shape, seeded
+from pomona.models.pair.learned_tree import phrases_in, tree_of
+from pomona.tasks.fair_nli.logic.aligned import OUTCOMES, aligned, generated_vocabulary
+from pomona.tasks.fair_nli.logic.fragment import TARGETS
+from pomona.tasks.fair_nli.logic.relations import Relation
 
 NAMES = [entry.name for entry in MODELS.entries() if isinstance(MODELS.build(entry.name), PairModel)]
 SMALL = {"width": 7, "hidden": 6}

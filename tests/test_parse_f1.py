@@ -17,10 +17,8 @@ from hypothesis.strategies import SearchStrategy
 from scipy import stats
 
 import oracles
-from pomona import brackets
-from pomona.binary import binarise, branching, random_trees
-from pomona.errors import MeasureError, SpecError
-from pomona.measures.parse_f1 import (
+from pomona.base.errors import MeasureError, SpecError
+from pomona.evaluation.parse_f1 import (
     average_depth,
     expected_branching_f1,
     expected_depth,
@@ -30,7 +28,9 @@ from pomona.measures.parse_f1 import (
     parse_f1,
     self_f1,
 )
-from pomona.trees import Forest
+from pomona.trees import brackets
+from pomona.trees.binary import binarise, branching, random_trees
+from pomona.trees.forest import Forest
 from strategies import listops_trees
 
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pomona import verifying
-from pomona.errors import SpecError
+from pomona.base.errors import SpecError
+from pomona.data import verification as verifying
+from pomona.data.formats import read, write
+from pomona.data.task import generate
 from pomona.fairness import certify, check, compose, learn, minimal
-from pomona.formats import read, write
-from pomona.sampling import generate
 from pomona.tasks.propositional import CONNECTIVES, Propositional, every_sentence
 
 SENTENCES = every_sentence()

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from pomona.errors import RunError
-from pomona.modelling import MODELS, Shape, seeded
-from pomona.orchard_text import positions
-from pomona.sampling import generate
+from pomona.base.errors import RunError
+from pomona.data.task import generate
+from pomona.models.model import MODELS, Shape, seeded
+from pomona.trees.links import positions
 
 FEW = {"train": 60, "dev": 5, "test": 5, "iid": 0}
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pomona.compiled import compiled
-from pomona.randomness import below, mix, open_stream, stream_key
+from pomona.base.compiled import compiled
+from pomona.base.randomness import below, mix, open_stream, stream_key
 
 MASK = (1 << 64) - 1
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from pomona.recurrent import LSTM, states_of
+from pomona.models.layers.lstm import LSTM, states_of
 
 LENGTHS = np.array([4, 9, 1, 9, 6, 2])
 START = np.concatenate([[0], np.cumsum(LENGTHS)])

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oracles_game import PlainPair
-from pomona.errors import RunError, SpecError
-from pomona.experiments import games
-from pomona.experiments.pairs import Pairs
-from pomona.experiments.reference_game import (
+from pomona.base.errors import RunError, SpecError
+from pomona.papers.tre_2019 import games
+from pomona.papers.tre_2019.pairs import Pairs
+from pomona.papers.tre_2019.reference_game import (
     COLOURS,
     FEATURES,
     PARTS,

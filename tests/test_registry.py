@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pomona as pm
-from pomona.errors import SpecError, did_you_mean
-from pomona.registry import Registry, parse_settings, settings_of
-from pomona.sampling import TASKS, Task
+from pomona.base.errors import SpecError, did_you_mean
+from pomona.base.registry import Registry, parse_settings, settings_of
+from pomona.data.task import TASKS, Task
 
 # -- words -----------------------------------------------------------------------------------------------------------
 
@@ -189,7 +189,7 @@ def test_a_task_that_says_nothing_of_its_draws_is_told_so() -> None:
 
 
 def test_no_name_is_listed_twice() -> None:
-    from pomona.reproducing import PAPERS
+    from pomona.papers.reproduce import PAPERS
 
     with pytest.raises(SpecError) as error:
         PAPERS.entry("")

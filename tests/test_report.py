@@ -19,18 +19,18 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import pomona as pm
-from pomona import cli
-from pomona.binary import random_trees
-from pomona.corpus import Corpus
-from pomona.errors import FormatError, PomonaError, SpecError
-from pomona.formats import write
-from pomona.reporting.collect import collect, distinct, kept_shares, shares
-from pomona.reporting.inputs import gather
-from pomona.reporting.packing import answers_block, corpus_block, narrow, pack, unpack
-from pomona.reporting.page import MARK, embedded, report
-from pomona.reporting.plots import all_plots
-from pomona.runs import Predictions, Recipe, Run
+from pomona.base.errors import FormatError, PomonaError, SpecError
+from pomona.cli import main as cli
+from pomona.data.corpus import Corpus
+from pomona.data.formats import write
+from pomona.reports.collect import collect, distinct, kept_shares, shares
+from pomona.reports.inputs import gather
+from pomona.reports.packing import answers_block, corpus_block, narrow, pack, unpack
+from pomona.reports.page import MARK, embedded, report
+from pomona.reports.plots import all_plots
 from pomona.tasks.propositional import every_sentence
+from pomona.training.run import Predictions, Recipe, Run
+from pomona.trees.binary import random_trees
 from report_material import (
     CELLS,
     CLOSING,
@@ -256,7 +256,7 @@ class TestPacking:
     def test_too_many_examples_become_fewer(
         self, material: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        from pomona.reporting import page as module
+        from pomona.reports import page as module
 
         monkeypatch.setattr(module, "ROOM", 3_000)
         made = module.report([material / "runs"], tmp_path / "out", with_figures=False)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pomona.reporting import report
-from pomona.runs import Run
+from pomona.reports import report
+from pomona.training.run import Run
 from report_material import CLOSING, HOSTILE, documents, hostile_run, small_test, two_runs
 
 pytestmark = pytest.mark.browser

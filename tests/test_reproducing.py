@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from pomona import formats
-from pomona.binary import binarise, branching
-from pomona.errors import FormatError, MeasureError, SpecError
-from pomona.measures.accuracy import accuracy, grouped, wilson
+from pomona.base.errors import FormatError, MeasureError, SpecError
+from pomona.data import formats
+from pomona.data.task import generate
+from pomona.evaluation.accuracy import accuracy, grouped, wilson
+from pomona.evaluation.scoring import scores_of
 from pomona.papers import listops_2018
-from pomona.reproducing import reproduce
-from pomona.runs import Predictions, Recipe, Run
-from pomona.sampling import generate
-from pomona.scoring import scores_of
+from pomona.papers.reproduce import reproduce
+from pomona.training.run import Predictions, Recipe, Run
+from pomona.trees.binary import binarise, branching
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def test_unknown_papers_are_named():
 
 
 def test_the_commands_train_evaluate_and_parse(tmp_path):
-    from pomona.cli import app
+    from pomona.cli.main import app
 
     command, folder, data = CliRunner(), tmp_path / "run", tmp_path / "test.tsv"
     formats.write(generate("listops/d20s", split="test", train=60, dev=20, test=20), data)

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from oracles_models import rl_spinn_by_lists
-from pomona.batch import Batch, Sentences
-from pomona.modelling import MODELS, Shape, seeded
-from pomona.sampling import generate
+from pomona.data.task import generate
+from pomona.models.inputs.sentences import Batch, Sentences
+from pomona.models.model import MODELS, Shape, seeded
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ import sys
 import numpy as np
 import pytest
 
-from pomona.binary import random_trees
-from pomona.errors import RunError, SpecError
-from pomona.runs import FIDELITY, Predictions, Recipe, Run, environment
+from pomona.base.errors import RunError, SpecError
+from pomona.training.run import FIDELITY, Predictions, Recipe, Run, environment
+from pomona.trees.binary import random_trees
 
 
 def test_a_recipe_survives_json():
@@ -105,7 +105,7 @@ def test_a_broken_file_is_named(tmp_path):
 
 
 def test_runs_are_read_without_torch():
-    code = "import sys, pomona.runs as runs; runs.environment(); assert 'torch' not in sys.modules"
+    code = "import sys, pomona.training.run as runs; runs.environment(); assert 'torch' not in sys.modules"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 

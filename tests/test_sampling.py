@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pomona.sampling import TASKS, Task, chunks, generate
+from pomona.data.task import TASKS, Task, chunks, generate
 
 GOLDEN = Path(__file__).parent / "golden" / "listops_fingerprints.json"
 SMALL = {"train": 2_000, "dev": 200, "test": 300}
@@ -31,7 +31,7 @@ def test_block_size_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {**SMALL, "iid": 100, "shift": [["test", "branching", 0.26]]}
     expected = generate("listops/d20s", seed=7, **settings).fingerprint
     for block in (1 << 10, 1 << 13, 1 << 20):
-        monkeypatch.setattr("pomona.sampling.BLOCK", block)
+        monkeypatch.setattr("pomona.data.task.BLOCK", block)
         assert generate("listops/d20s", seed=7, workers=3, **settings).fingerprint == expected
 
 

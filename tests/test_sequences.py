@@ -8,13 +8,13 @@ import torch
 
 import oracles_orchard as oracle
 import pomona as pm
-import pomona.sequences
-from pomona.errors import RunError, SpecError
-from pomona.modelling import MODELS, Shape, seeded
-from pomona.runs import Predictions
-from pomona.sampling import generate
-from pomona.scoring import scores_of
-from pomona.sequences import EOS, MALFORMED, SPECIAL, UNKNOWN, Sequences, words_of
+import pomona.models.inputs.sequences
+from pomona.base.errors import RunError, SpecError
+from pomona.data.task import generate
+from pomona.evaluation.scoring import scores_of
+from pomona.models.inputs.sequences import EOS, MALFORMED, SPECIAL, UNKNOWN, Sequences, words_of
+from pomona.models.model import MODELS, Shape, seeded
+from pomona.training.run import Predictions
 
 FEW = {"train": 80, "dev": 5, "test": 30, "iid": 0}
 
@@ -156,7 +156,7 @@ def test_scores_report_depth_malformed_answers_and_unknown_copies(corpus, deep):
 
 
 def test_too_long_is_an_error(corpus, monkeypatch):
-    monkeypatch.setattr(pomona.sequences, "LONGEST", 30)
+    monkeypatch.setattr(pomona.models.inputs.sequences, "LONGEST", 30)
     with pytest.raises(RunError, match="sequence models read at most 29"):
         Sequences.of(corpus, *words_of(corpus))
 

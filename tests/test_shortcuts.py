@@ -17,12 +17,14 @@ from typer.testing import CliRunner
 
 import oracles_orchard as oracle
 import pomona as pm
-from pomona import guessing, shortcuts, truncation
-from pomona.algebra import OPERATORS
-from pomona.errors import MeasureError
-from pomona.orchard_text import copy_arguments
-from pomona.sampling import TASKS
-from pomona.tasks.orchard import answered
+from pomona.base.errors import MeasureError
+from pomona.data.task import TASKS
+from pomona.shortcuts import ladder as shortcuts
+from pomona.shortcuts import lookups as guessing
+from pomona.shortcuts import truncation
+from pomona.tasks.orchard.task import answered
+from pomona.trees.links import copy_arguments
+from pomona.trees.operators import OPERATORS
 
 SMALL: dict[str, Any] = {"train": 3000, "dev": 50, "test": 600, "iid": 50}
 
@@ -289,7 +291,7 @@ def test_trees_that_cannot_be_evaluated_have_a_shorter_ladder(tmp_path: Path) ->
 
 
 def test_the_command(tmp_path: Path) -> None:
-    from pomona.cli import app
+    from pomona.cli.main import app
 
     corpus = orchard("test-5")
     pm.write(corpus, tmp_path / "test.input")
@@ -389,7 +391,7 @@ def test_one_question_about_two_trees_of_digits_has_no_evaluators(tmp_path: Path
     ],
 )
 def test_predictions_are_read_as_evaluate_reads_them(tmp_path: Path, name: str, content: Any, right: Any) -> None:
-    from pomona.cli import app
+    from pomona.cli.main import app
 
     own(tmp_path / "data.jsonl", [{"tree": {"type": "f", "value": at}, "tokens": [str(at)]} for at in range(3)])
     (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -403,7 +405,7 @@ def test_predictions_are_read_as_evaluate_reads_them(tmp_path: Path, name: str, 
 
 
 def test_lines_for_the_whole_corpus_will_do_for_its_first_examples(tmp_path: Path) -> None:
-    from pomona.cli import app
+    from pomona.cli.main import app
 
     own(tmp_path / "data.jsonl", [{"tree": {"type": "f", "value": one}, "tokens": [one]} for one in "abcd"])
     (tmp_path / "a.txt").write_text("a\nb\nc\nd\n")

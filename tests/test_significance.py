@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from pomona.errors import MeasureError
-from pomona.measures import significance as sig
-from pomona.measures.accuracy import wilson
+from pomona.base.errors import MeasureError
+from pomona.evaluation import significance as sig
+from pomona.evaluation.accuracy import wilson
 
 
 def answers(both: int, first: int, second: int, neither: int) -> tuple[np.ndarray, np.ndarray]:

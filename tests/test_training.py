@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 import torch
 
-from pomona import formats
-from pomona.errors import RunError, SpecError
-from pomona.runs import Recipe, Run
-from pomona.sampling import generate
-from pomona.training import _Trainer, build, load, predict, read_torch, represent, train
+from pomona.base.errors import RunError, SpecError
+from pomona.data import formats
+from pomona.data.task import generate
+from pomona.training.loop import _Trainer, build, load, predict, read_torch, represent, train
+from pomona.training.run import Recipe, Run
 
 SMALL = Recipe(
     "treelstm",
@@ -129,7 +129,7 @@ def test_the_papers_quirks_change_what_they_say(tmp_path):
     plain, half = (build(dataclasses.replace(SMALL, fidelity=some), ("a",) * 15, tuple(range(10))) for some in
                    ((), ("half_width",)))  # fmt: skip
     assert plain.leaf.shape[1] == 2 * half.leaf.shape[1]
-    from pomona.training import corpora
+    from pomona.training.loop import corpora
 
     chosen = corpora(dataclasses.replace(SMALL, fidelity=("test_selection",)))[1]
     test = generate("listops/d20s", split="test", train=400, dev=50, test=50)
@@ -163,7 +163,7 @@ def test_a_run_killed_between_two_files_ends_with_the_same_bits(tmp_path, whole,
 
 def test_a_process_that_is_killed_leaves_a_run_that_goes_on(tmp_path, whole):
     code = (
-        "import sys, json, time; from pomona.runs import Recipe; from pomona.training import train\n"
+        "import sys, json, time; from pomona.training.run import Recipe; from pomona.training.loop import train\n"
         "wait = lambda now: time.sleep(30 * (now.step == 9))\n"  # so that it is surely still at work when it is killed
         "train(Recipe.from_settings(json.loads(sys.argv[1])), sys.argv[2], save_every=0.0, progress=wait)"
     )
@@ -183,7 +183,7 @@ def test_a_process_that_is_killed_leaves_a_run_that_goes_on(tmp_path, whole):
 @pytest.mark.parametrize("forgotten", [False, True])
 def test_a_run_whose_data_have_changed_is_not_gone_on_with(tmp_path, monkeypatch, forgotten):
     """The same name and seed may give other examples tomorrow; half a run on each is no run of either."""
-    from pomona import training
+    from pomona.training import loop as training
 
     with pytest.raises(Killed):
         train(SMALL, tmp_path / "run", save_every=0.0, progress=kill_at(30))
@@ -328,7 +328,7 @@ def test_a_diverging_run_says_so(tmp_path):
 
 
 def test_training_on_a_file_holds_out_dev_and_leaves_out_what_is_excluded(tmp_path):
-    from pomona.training import corpora
+    from pomona.training.loop import corpora
 
     corpus = generate("listops/d20s", split="train", train=300, dev=5, test=5)
     path, test = tmp_path / "train.tsv", tmp_path / "test.tsv"
@@ -343,7 +343,7 @@ def test_training_on_a_file_holds_out_dev_and_leaves_out_what_is_excluded(tmp_pa
 @pytest.mark.parametrize("name", ["left_padding", "batch_layernorm"])
 def test_quirks_of_the_papers_code_change_what_they_should(name):
     """With them on, an answer depends on what else is in the batch; that is why they are off."""
-    from pomona.batch import Batch, Sentences
+    from pomona.models.inputs.sentences import Batch, Sentences
 
     corpus = generate("listops/d20s", split="train", train=300, dev=5, test=5)
     sentences = Sentences.of(corpus, corpus.vocabulary, corpus.outcomes)
@@ -357,7 +357,7 @@ def test_quirks_of_the_papers_code_change_what_they_should(name):
 
 def test_fresh_examples_every_epoch_and_none_of_them_held_out(tmp_path):
     """Each epoch has its own draw, without dev and test; killed and begun again it ends with the same bits."""
-    from pomona import training
+    from pomona.training import loop as training
 
     few = {"train": 300, "dev": 200, "test": 200}
     recipe = Recipe("lstm", {"width": 8}, data_settings=few, dev_rows=200, epochs=3, fresh=True, longest=30)

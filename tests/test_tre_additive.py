@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles_tre import brute_force_additive, linear_programme, noisy_sums, plain_distance, recursive_prediction
-from pomona.errors import MeasureError, SpecError
-from pomona.reconstruction import Derivations, ReconstructionWarning, tre
-from pomona.reconstruction.additive import fit_linear
-from pomona.reconstruction.design import Design
-from pomona.reconstruction.distances import DISTANCES, CrossEntropy, distance_of
-from pomona.reconstruction.least_deviations import dual_bound, least_deviations
+from pomona.base.errors import MeasureError, SpecError
+from pomona.representations.tre import Derivations, ReconstructionWarning, tre
+from pomona.representations.tre.additive import fit_linear
+from pomona.representations.tre.design import Design
+from pomona.representations.tre.distances import DISTANCES, CrossEntropy, distance_of
+from pomona.representations.tre.least_deviations import dual_bound, least_deviations
 
 CONVEX = ("sql2", "l2", "l1")
 ALL = (*CONVEX, "cosine")
@@ -91,7 +91,7 @@ def test_convex_fits_are_certified(distance: str) -> None:
     assert 0 <= certificate.gap <= 1e-6 * certificate.zero
 
 
-@pytest.mark.filterwarnings("ignore::pomona.reconstruction.ReconstructionWarning")
+@pytest.mark.filterwarnings("ignore::pomona.representations.tre.ReconstructionWarning")
 def test_corners_and_zeros_are_certified_under_l2() -> None:
     """The geometric median of four points often is one of them: a corner, where the distance has no gradient."""
     for seed in range(6):
@@ -146,7 +146,7 @@ def test_planted_sums_score_zero(distance: str) -> None:
 
 @given(st.integers(0, 10_000), st.sampled_from(ALL))
 @settings(max_examples=40, deadline=None)
-@pytest.mark.filterwarnings("ignore::pomona.reconstruction.ReconstructionWarning")
+@pytest.mark.filterwarnings("ignore::pomona.representations.tre.ReconstructionWarning")
 def test_never_above_the_trivial_predictors(seed: int, distance: str) -> None:
     trees, rows = pairs(12, seed=seed, noise=3.0)
     fit = tre(rows, trees, distance=distance)
@@ -158,7 +158,7 @@ def test_never_above_the_trivial_predictors(seed: int, distance: str) -> None:
 
 @given(st.integers(0, 10_000), st.sampled_from(ALL))
 @settings(max_examples=30, deadline=None)
-@pytest.mark.filterwarnings("ignore::pomona.reconstruction.ReconstructionWarning")
+@pytest.mark.filterwarnings("ignore::pomona.representations.tre.ReconstructionWarning")
 def test_order_and_labels_change_nothing(seed: int, distance: str) -> None:
     trees, rows = pairs(20, seed=seed)
     order = np.random.default_rng(seed).permutation(20)
@@ -211,7 +211,7 @@ def test_many_primitives_use_conjugate_gradients(monkeypatch: pytest.MonkeyPatch
     trees, rows = noisy_sums(150, 12, 5, seed=10, noise=0.3)
     dense = {name: tre(rows, trees, distance=name).score for name in ("sql2", "cosine", "l2")}
     for module in ("design", "additive"):
-        monkeypatch.setattr(f"pomona.reconstruction.{module}.DENSE_COLUMNS", 4)
+        monkeypatch.setattr(f"pomona.representations.tre.{module}.DENSE_COLUMNS", 4)
     for name, score in dense.items():
         fit = tre(rows, trees, distance=name)
         assert fit.score == pytest.approx(score, rel=1e-6)
@@ -221,7 +221,7 @@ def test_many_primitives_use_conjugate_gradients(monkeypatch: pytest.MonkeyPatch
 def test_large_l1_problems_are_smoothed_and_still_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     trees, rows = noisy_sums(100, 8, 4, seed=11)
     exact = tre(rows, trees, distance="l1")
-    monkeypatch.setattr("pomona.reconstruction.additive.DENSE_ENTRIES", 10)
+    monkeypatch.setattr("pomona.representations.tre.additive.DENSE_ENTRIES", 10)
     smooth = tre(rows, trees, distance="l1")
     assert exact.score <= smooth.score <= exact.score * (1 + 1e-4)
     assert smooth.certificate.lower_bound <= exact.score + 1e-9

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from oracles_tre import noisy_sums
-from pomona.cli import main
-from pomona.errors import FormatError, MeasureError
-from pomona.reconstruction.readers import Vectors, match_rows, read_derivations, read_representations
+from pomona.base.errors import FormatError, MeasureError
+from pomona.cli.main import main
+from pomona.representations.tre.readers import Vectors, match_rows, read_derivations, read_representations
 
 
 def run(
@@ -213,7 +213,7 @@ def test_names_must_be_found() -> None:
 
 def test_the_additive_path_imports_no_torch() -> None:
     code = (
-        "import sys, numpy as np; from pomona.reconstruction import tre; "
+        "import sys, numpy as np; from pomona.representations.tre import tre; "
         "f = tre(np.eye(3) + 1, [('a', 'b'), ('b', 'c'), ('a', 'c')], restarts=2); f.shuffle_test(3); "
         "tre(np.eye(3)[:, None] + 1, [('a', 'b'), ('b', 'c'), ('a', 'c')], 'position', 'l1', restarts=1); "
         "sys.exit('torch' in sys.modules)"

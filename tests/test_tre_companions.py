@@ -10,11 +10,16 @@ from scipy import stats
 from scipy.spatial.distance import pdist
 
 from oracles_tre import data_folder, definition_2, information_gap, leaves
-from pomona.errors import MeasureError, SpecError
-from pomona.measures.disentanglement import bosdis, posdis
-from pomona.measures.edit_distance import tree_edit_distance, tree_edit_distances
-from pomona.measures.information import binned_entropy, conditional_entropies, context_independence, mutual_information
-from pomona.measures.topographic import pairwise, rsa, topographic_similarity
+from pomona.base.errors import MeasureError, SpecError
+from pomona.representations.disentanglement import bosdis, posdis
+from pomona.representations.edit_distance import tree_edit_distance, tree_edit_distances
+from pomona.representations.information import (
+    binned_entropy,
+    conditional_entropies,
+    context_independence,
+    mutual_information,
+)
+from pomona.representations.topographic import pairwise, rsa, topographic_similarity
 
 binary = st.recursive(st.sampled_from("abc"), lambda part: st.tuples(part, part), max_leaves=7)
 wide = st.recursive(

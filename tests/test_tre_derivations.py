@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles_tre import leaves, recursive_prediction
-from pomona.errors import MeasureError
-from pomona.reconstruction import Derivations
-from pomona.reconstruction.compositions import Add, compose
+from pomona.base.errors import MeasureError
+from pomona.representations.tre import Derivations
+from pomona.representations.tre.compositions import Add, compose
 
 trees = st.recursive(
     st.sampled_from("abcd"), lambda part: st.lists(part, min_size=2, max_size=3).map(tuple), max_leaves=9

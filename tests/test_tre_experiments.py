@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pomona.errors import FormatError, MeasureError, SpecError
-from pomona.experiments import compounds, concepts, dynamics, games, similarity
-from pomona.experiments.correlations import correlate, gap
-from pomona.papers import tre_2019
-from pomona.reconstruction import Derivations
-from pomona.reproducing import reproduce
+from pomona.base.errors import FormatError, MeasureError, SpecError
+from pomona.papers.reproduce import reproduce
+from pomona.papers.tre_2019 import compounds, concepts, dynamics, games, similarity
+from pomona.papers.tre_2019 import paper as tre_2019
+from pomona.papers.tre_2019.correlations import correlate, gap
+from pomona.representations.tre import Derivations
 
 # -- correlations -----------------------------------------------------------------------------------------------------
 
@@ -375,7 +375,7 @@ def test_the_paper_is_measured_from_its_folders(noise: None, tmp_path: Path, mon
     ],
 )
 def test_the_answer_says_whose_the_correlation_is(exact, legacy, words):
-    from pomona.papers.tre_2019 import answer
+    from pomona.papers.tre_2019.paper import answer
 
     rows = [
         {"tre": kind, "against": "generalisation error", "runs": "all runs", **dict(zip(NAMES, some, strict=True)),

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from oracles_tre import andreas_item_by_item, noisy_sums, perfect_language
-from pomona.errors import MeasureError, SpecError
-from pomona.reconstruction import Derivations, ReconstructionWarning, tre
-from pomona.reconstruction.compositions import Linear, compose
-from pomona.reconstruction.latent import _all_brackets, _branching, _fill, _random, _rotations, latent_tre
-from pomona.reconstruction.legacy import andreas2019
+from pomona.base.errors import MeasureError, SpecError
+from pomona.representations.tre import Derivations, ReconstructionWarning, tre
+from pomona.representations.tre.compositions import Linear, compose
+from pomona.representations.tre.latent import _all_brackets, _branching, _fill, _random, _rotations, latent_tre
+from pomona.representations.tre.legacy import andreas2019
 
 
 def planted_sequences(seed: int, items: int = 90, longest: int = 3) -> tuple[list, list, np.ndarray]:

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles_tre import noisy_sums
-from pomona.errors import MeasureError
-from pomona.reconstruction import Derivations, ReconstructionWarning, cosine, descent, design, tre, tre_layers
-from pomona.reconstruction.cosine import CosineProblem, fit_cosine
-from pomona.reconstruction.design import Design
-from pomona.reconstruction.distances import Cosine
+from pomona.base.errors import MeasureError
+from pomona.representations.tre import Derivations, ReconstructionWarning, cosine, descent, design, tre, tre_layers
+from pomona.representations.tre.cosine import CosineProblem, fit_cosine
+from pomona.representations.tre.design import Design
+from pomona.representations.tre.distances import Cosine
 
 
 def unlike(rows: np.ndarray, count: int, seed: int = 1) -> dict[str, np.ndarray]:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from oracles_tre import perfect_language, read_language, recursive_prediction
-from pomona.errors import MeasureError
-from pomona.reconstruction import Derivations, tre
-from pomona.reconstruction.compositions import COMPOSITIONS, Position, compose, gradients
-from pomona.reconstruction.learned import lexicon_design
+from pomona.base.errors import MeasureError
+from pomona.representations.tre import Derivations, tre
+from pomona.representations.tre.compositions import COMPOSITIONS, Position, compose, gradients
+from pomona.representations.tre.learned import lexicon_design
 
 TREES = [("a", "b"), (("a", "b"), "c"), ("c", ("b", "a", "c")), ("b", "c"), (("c", "a"), ("a", "b")), ("a", ("b", "c"))]
 NAMES = ("weighted", "position", "diagonal", "linear", "bilinear", "mlp")
@@ -112,7 +112,7 @@ def test_planted_compositions_are_found(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "mlp"])  # an MLP does not contain addition
-@pytest.mark.filterwarnings("ignore::pomona.reconstruction.ReconstructionWarning")
+@pytest.mark.filterwarnings("ignore::pomona.representations.tre.ReconstructionWarning")
 def test_richer_compositions_never_score_above_addition(name: str) -> None:
     rng = np.random.default_rng(4)
     trees = [(a, (b, c)) for a, b, c in rng.choice(list("abcd"), size=(30, 3)).tolist()]
@@ -125,7 +125,7 @@ def test_richer_compositions_never_score_above_addition(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["position", "mlp"])
-@pytest.mark.filterwarnings("ignore::pomona.reconstruction.ReconstructionWarning")
+@pytest.mark.filterwarnings("ignore::pomona.representations.tre.ReconstructionWarning")
 def test_the_order_of_the_data_and_earlier_fits_change_nothing(name: str) -> None:
     rng = np.random.default_rng(5)
     trees = [(a, (b, c)) for a, b, c in rng.choice(list("abcd"), size=(24, 3)).tolist()]
@@ -179,7 +179,7 @@ def test_a_users_composition_without_parameters() -> None:
         tre(rows, trees, compose=lambda x, y: torch.cat([x, y], dim=1), distance="sql2")
 
 
-@pytest.mark.filterwarnings("ignore::pomona.reconstruction.ReconstructionWarning")
+@pytest.mark.filterwarnings("ignore::pomona.representations.tre.ReconstructionWarning")
 def test_a_users_module_is_copied_and_started_afresh() -> None:
     torch = pytest.importorskip("torch")
 

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 from oracles_tre import read_language
-from pomona.errors import MeasureError, SpecError
-from pomona.measures.edit_distance import check_proposition_1
-from pomona.reconstruction import (
+from pomona.base.errors import MeasureError, SpecError
+from pomona.representations.edit_distance import check_proposition_1
+from pomona.representations.tre import (
     Derivations,
     ReconstructionWarning,
     bootstrap,
@@ -17,7 +17,7 @@ from pomona.reconstruction import (
     partial_correlation,
     tre,
 )
-from pomona.reconstruction.meaning import coverage_folds
+from pomona.representations.tre.significance import coverage_folds
 
 
 def grid(noise: float, seed: int = 0, width: int = 6) -> tuple[list, np.ndarray]:
@@ -29,7 +29,7 @@ def grid(noise: float, seed: int = 0, width: int = 6) -> tuple[list, np.ndarray]
 
 
 @pytest.mark.parametrize("distance", ["sql2", "cosine", "l2", "l1"])
-@pytest.mark.filterwarnings("ignore::pomona.reconstruction.ReconstructionWarning")
+@pytest.mark.filterwarnings("ignore::pomona.representations.tre.ReconstructionWarning")
 def test_structure_beats_its_shuffles_and_noise_does_not(distance: str) -> None:
     trees, rows = grid(noise=0.2)
     test = tre(rows, trees, distance=distance).shuffle_test(99)
@@ -47,7 +47,7 @@ def test_the_fast_null_equals_refitting() -> None:
     np.testing.assert_allclose(null, slow, rtol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore::pomona.reconstruction.ReconstructionWarning")
+@pytest.mark.filterwarnings("ignore::pomona.representations.tre.ReconstructionWarning")
 def test_p_values_are_uniform_under_the_null() -> None:
     trees, _ = grid(noise=1.0)
     values = [
@@ -141,13 +141,13 @@ def test_remark_1_zero_exactly_for_homomorphisms() -> None:
     assert tre(rows, trees, distance="l2").per_item.max() > 1e-3
 
 
-@pytest.mark.filterwarnings("ignore::pomona.reconstruction.ReconstructionWarning")
+@pytest.mark.filterwarnings("ignore::pomona.representations.tre.ReconstructionWarning")
 def test_remark_2_a_free_composition_memorises_and_fails_out_of_sample() -> None:
     """With injective derivations some * fits noise exactly; held-out TRE tells."""
     rng = np.random.default_rng(3)
     trees = [(f"a{i}", f"b{j}") for i in range(4) for j in range(4)]
     noise = rng.normal(size=(16, 2))
-    from pomona.reconstruction.compositions import Mlp
+    from pomona.representations.tre.compositions import Mlp
 
     fit = tre(noise, trees, compose=Mlp(hidden=40), distance="sql2", restarts=3)
     centroid = fit.certificate.centroid
@@ -233,7 +233,7 @@ def test_the_example_in_the_docs_runs(capsys: pytest.CaptureFixture[str]) -> Non
 
     page = (Path(__file__).parents[1] / "docs" / "tre.md").read_text()
     code = page.split("```python\n")[1].split("```")[0]
-    exec(code.replace("import pomona as pm", "import pomona.reconstruction as pm"), {})
+    exec(code.replace("import pomona as pm", "import pomona.representations.tre as pm"), {})
     score, certificate, p_value, heldout, _ = capsys.readouterr().out.splitlines()
     assert 0.02 < float(score) < 0.04
     assert certificate.startswith("best found")

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
-from pomona.errors import TreeError
-from pomona.trees import NAMES_LIMIT, Forest, gather
+from pomona.base.errors import TreeError
+from pomona.trees.forest import NAMES_LIMIT, Forest, gather
 from strategies import groves, word_trees
 
 

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pomona as pm
-from pomona import formats
-from pomona.algebra import Operator, define_operator
-from pomona.corpus import Corpus
-from pomona.errors import FormatError
-from pomona.sampling import corpus_of_trees
-from pomona.trees import Forest
+from pomona.base.errors import FormatError
+from pomona.data import formats
+from pomona.data.corpus import Corpus
+from pomona.data.task import corpus_of_trees
+from pomona.trees.forest import Forest
+from pomona.trees.operators import Operator, define_operator
 
 ALL = ["jsonl", "lra", "parquet", "tsv"]
 FULL = ["jsonl", "parquet"]

@@ -19,103 +19,103 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Certificate": "fairness",
-    "Corpus": "corpus",
-    "Answers": "answers",
-    "Comparison": "comparing",
-    "Evaluation": "evaluation",
-    "Example": "corpus",
-    "Forest": "trees",
-    "Operator": "algebra",
-    "PomonaError": "errors",
-    "Predictions": "runs",
-    "Recipe": "runs",
-    "Run": "runs",
-    "Score": "runs",
-    "Task": "sampling",
-    "TreFit": "reconstruction",
+    "Corpus": "data.corpus",
+    "Answers": "data.answers",
+    "Comparison": "evaluation.comparison",
+    "Evaluation": "evaluation.evaluation",
+    "Example": "data.corpus",
+    "Forest": "trees.forest",
+    "Operator": "trees.operators",
+    "PomonaError": "base.errors",
+    "Predictions": "training.run",
+    "Recipe": "training.run",
+    "Run": "training.run",
+    "Score": "training.run",
+    "Task": "data.task",
+    "TreFit": "representations.tre",
     "certify": "fairness",
-    "accuracy": "measures.accuracy",
-    "best_accuracy": "shortcuts",
+    "accuracy": "evaluation.accuracy",
+    "best_accuracy": "shortcuts.ladder",
     "check": "fairness",
     "compose": "fairness",
     "fair_for": "fairness",
     "fold": "fairness",
     "learn": "fairness",
-    "compare": "comparing",
-    "compare_fits": "reconstruction",
-    "copy_arguments": "orchard_text",
-    "copy_ceiling": "shortcuts",
-    "define_operator": "algebra",
-    "denote": "algebra",
-    "describe": "describing",
-    "draw": "drawing",
-    "effective_depth": "measures.effective_depth",
-    "evaluate": "evaluating",
-    "generate": "sampling",
-    "ladder": "shortcuts",
-    "latent_tre": "reconstruction",
+    "compare": "evaluation.comparison",
+    "compare_fits": "representations.tre",
+    "copy_arguments": "trees.links",
+    "copy_ceiling": "shortcuts.ladder",
+    "define_operator": "trees.operators",
+    "denote": "trees.operators",
+    "describe": "data.statistics",
+    "draw": "trees.drawing",
+    "effective_depth": "shortcuts.effective_depth",
+    "evaluate": "evaluation.subjects",
+    "generate": "data.task",
+    "ladder": "shortcuts.ladder",
+    "latent_tre": "representations.tre",
     "minimal": "fairness",
     "mirror": "fairness",
-    "model": "modelling:MODELS.add",
-    "parse_f1": "measures.parse_f1",
-    "partial_correlation": "reconstruction",
-    "predict": "training",
-    "read": "formats",
-    "read_answers": "answers",
-    "read_orchard": "orchard_text:read",
-    "report": "reporting",
-    "represent": "training",
-    "reproduce": "reproducing",
-    "read_tree": "brackets:read",
-    "steps": "algebra",
-    "stream": "sampling",
-    "svg": "drawing",
-    "task": "sampling:TASKS.add",
-    "topographic_similarity": "measures.topographic",
-    "train": "training",
-    "tre": "reconstruction",
-    "tre_layers": "reconstruction",
-    "tree_edit_distance": "measures.edit_distance",
-    "verify": "verifying",
-    "write": "formats",
-    "write_answers": "answers",
-    "write_inputs": "answers",
-    "write_tree": "brackets:write",
+    "model": "models.model:MODELS.add",
+    "parse_f1": "evaluation.parse_f1",
+    "partial_correlation": "representations.tre",
+    "predict": "training.loop",
+    "read": "data.formats",
+    "read_answers": "data.answers",
+    "read_orchard": "trees.links:read",
+    "report": "reports",
+    "represent": "training.loop",
+    "reproduce": "papers.reproduce",
+    "read_tree": "trees.brackets:read",
+    "steps": "trees.operators",
+    "stream": "data.task",
+    "svg": "trees.drawing",
+    "task": "data.task:TASKS.add",
+    "topographic_similarity": "representations.topographic",
+    "train": "training.loop",
+    "tre": "representations.tre",
+    "tre_layers": "representations.tre",
+    "tree_edit_distance": "representations.edit_distance",
+    "verify": "data.verification",
+    "write": "data.formats",
+    "write_answers": "data.answers",
+    "write_inputs": "data.answers",
+    "write_tree": "trees.brackets:write",
 }
 
 __all__ = [*_HOME, "__version__"]
 
 if TYPE_CHECKING:
-    from pomona.algebra import Operator, define_operator, denote, steps
-    from pomona.answers import Answers, read_answers, write_answers, write_inputs
-    from pomona.brackets import read as read_tree
-    from pomona.brackets import write as write_tree
-    from pomona.comparing import Comparison, compare
-    from pomona.corpus import Corpus, Example
-    from pomona.describing import describe
-    from pomona.drawing import draw, svg
-    from pomona.errors import PomonaError
-    from pomona.evaluating import evaluate
-    from pomona.evaluation import Evaluation
+    from pomona.base.errors import PomonaError
+    from pomona.data.answers import Answers, read_answers, write_answers, write_inputs
+    from pomona.data.corpus import Corpus, Example
+    from pomona.data.formats import read, write
+    from pomona.data.statistics import describe
+    from pomona.data.task import TASKS, Task, generate, stream
+    from pomona.data.verification import verify
+    from pomona.evaluation.accuracy import accuracy
+    from pomona.evaluation.comparison import Comparison, compare
+    from pomona.evaluation.evaluation import Evaluation
+    from pomona.evaluation.parse_f1 import parse_f1
+    from pomona.evaluation.subjects import evaluate
     from pomona.fairness import Certificate, certify, check, compose, fair_for, fold, learn, minimal, mirror
-    from pomona.formats import read, write
-    from pomona.measures.accuracy import accuracy
-    from pomona.measures.edit_distance import tree_edit_distance
-    from pomona.measures.effective_depth import effective_depth
-    from pomona.measures.parse_f1 import parse_f1
-    from pomona.measures.topographic import topographic_similarity
-    from pomona.modelling import MODELS
-    from pomona.orchard_text import copy_arguments
-    from pomona.orchard_text import read as read_orchard
-    from pomona.reconstruction import TreFit, compare_fits, latent_tre, partial_correlation, tre, tre_layers
-    from pomona.reporting import report
-    from pomona.reproducing import reproduce
-    from pomona.runs import Predictions, Recipe, Run, Score
-    from pomona.sampling import TASKS, Task, generate, stream
-    from pomona.shortcuts import best_accuracy, copy_ceiling, ladder
-    from pomona.training import predict, represent, train
-    from pomona.trees import Forest
-    from pomona.verifying import verify
+    from pomona.models.model import MODELS
+    from pomona.papers.reproduce import reproduce
+    from pomona.reports import report
+    from pomona.representations.edit_distance import tree_edit_distance
+    from pomona.representations.topographic import topographic_similarity
+    from pomona.representations.tre import TreFit, compare_fits, latent_tre, partial_correlation, tre, tre_layers
+    from pomona.shortcuts.effective_depth import effective_depth
+    from pomona.shortcuts.ladder import best_accuracy, copy_ceiling, ladder
+    from pomona.training.loop import predict, represent, train
+    from pomona.training.run import Predictions, Recipe, Run, Score
+    from pomona.trees.brackets import read as read_tree
+    from pomona.trees.brackets import write as write_tree
+    from pomona.trees.drawing import draw, svg
+    from pomona.trees.forest import Forest
+    from pomona.trees.links import copy_arguments
+    from pomona.trees.links import read as read_orchard
+    from pomona.trees.operators import Operator, define_operator, denote, steps
 
     task = TASKS.add
     model = MODELS.add

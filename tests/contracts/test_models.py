@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
-from pomona.modelling import MODELS, Shape, seeded
-from pomona.sampling import generate
+from pomona.data.task import generate
+from pomona.models.model import MODELS, Shape, seeded
 
 NAMES = [entry.name for entry in MODELS.entries()]
 FIDELITIES = [(), ("half_width",)]

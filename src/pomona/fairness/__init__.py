@@ -13,12 +13,12 @@ Needs a corpus with a value at every inner node, and nothing else: any task of P
 
 from __future__ import annotations
 
-from pomona.fairness.addresses import Copies
 from pomona.fairness.certificates import Certificate, Coverage, Violation, Witness, certify
 from pomona.fairness.checking import check
-from pomona.fairness.composition import Answers, CompositionTree, Conflict, compose, learn
+from pomona.fairness.copies import Copies
 from pomona.fairness.covering import FairSet, minimal, mirror
 from pomona.fairness.folding import fair_for, fold
+from pomona.fairness.learner import Answers, CompositionTree, Conflict, compose, learn
 
 __all__ = [
     "Answers",

@@ -25,13 +25,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pomona.compiled import Bools
-from pomona.corpus import Corpus, Outcome
-from pomona.errors import FairnessError, FormatError
-from pomona.fairness.addresses import Copies, Spelling, by_depth
-from pomona.fairness.composition import Answers, Conflict, Place, check_given, conflicts_of
+from pomona.base.compiled import Bools
+from pomona.base.errors import FairnessError, FormatError
+from pomona.base.files import read_bytes, write_json
+from pomona.data.corpus import Corpus, Outcome
+from pomona.fairness.copies import Copies, Spelling, by_depth
 from pomona.fairness.facts import By, FactTable, Inputs, Shown
-from pomona.files import read_bytes, write_json
+from pomona.fairness.learner import Answers, Conflict, Place, check_given, conflicts_of
 
 LISTED = 100_000  # violations of Definition 2 written out; the coverage counts them all
 _VERSION = "pomona certificate 1"

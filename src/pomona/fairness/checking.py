@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from pomona.corpus import Corpus
+from pomona.data.corpus import Corpus
 from pomona.fairness.certificates import Certificate
 
 _ROWS = 20_000  # examples turned into Python lists at a time

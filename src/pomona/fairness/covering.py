@@ -20,11 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pomona.compiled import Bools, Ints, compiled
-from pomona.corpus import Corpus
-from pomona.errors import FairnessError
-from pomona.fairness.composition import conflicts_of, told
+from pomona.base.compiled import Bools, Ints, compiled
+from pomona.base.errors import FairnessError
+from pomona.data.corpus import Corpus
 from pomona.fairness.facts import By, FactTable, Inputs
+from pomona.fairness.learner import conflicts_of, told
 
 EXACT_CELLS = 2_000_000  # entries of the incidence matrix that the exact solver is given
 

@@ -21,10 +21,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pomona.compiled import Bools, Ints
-from pomona.corpus import Corpus, Outcome
-from pomona.errors import FairnessError, SpecError, did_you_mean
-from pomona.fairness.addresses import Addresses, Spelling, addresses
+from pomona.base.compiled import Bools, Ints
+from pomona.base.errors import FairnessError, SpecError, did_you_mean
+from pomona.data.corpus import Corpus, Outcome
+from pomona.fairness.copies import Addresses, Spelling, addresses
 from pomona.fairness.tables import EMPTY, UNKNOWN, collect, compose, rehash
 
 By: TypeAlias = Literal["type", "node"]

@@ -18,15 +18,15 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pomona import brackets
-from pomona.algebra import FIRST, LAST, MAX, MED, MIN, OPERATORS, SM, counted
-from pomona.compiled import Bools, Ints, compiled
-from pomona.corpus import Corpus, Outcome
-from pomona.errors import FairnessError, SplitError
+from pomona.base.compiled import Bools, Ints, compiled
+from pomona.base.errors import FairnessError, SplitError
+from pomona.data.corpus import Corpus, Outcome
+from pomona.data.task import corpus_of_trees
 from pomona.fairness.certificates import Certificate, certify
 from pomona.fairness.facts import Inputs
-from pomona.sampling import corpus_of_trees
-from pomona.trees import Forest
+from pomona.trees import brackets
+from pomona.trees.forest import Forest
+from pomona.trees.operators import FIRST, LAST, MAX, MED, MIN, OPERATORS, SM, counted
 
 BEGIN, STEP, END = "first", "next", "last"
 _SEPARATOR: Final = "·"

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pomona.compiled import Bools, Ints, compiled, inlined
-from pomona.randomness import mix
+from pomona.base.compiled import Bools, Ints, compiled, inlined
+from pomona.base.randomness import mix
 
 UNKNOWN = -1  # in arrays of values: no table entry says
 EMPTY = -1  # in the hash table

@@ -1,1 +1,1 @@
-"""The measures; one file each."""
+"""One file a measure."""

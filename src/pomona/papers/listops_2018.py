@@ -16,16 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from pomona import brackets, formats
-from pomona.binary import binarise, branching
-from pomona.corpus import Corpus
-from pomona.measures import parse_f1 as f1
-from pomona.measures.effective_depth import effective_depth
-from pomona.reproducing import PAPERS, Budget, Cell, Paper, Plan, slug
-from pomona.runs import Recipe, Run
-from pomona.sampling import corpus_of_trees, generate
-from pomona.shortcuts import ladder
-from pomona.sources import data_file
+from pomona.data import formats
+from pomona.data.corpus import Corpus
+from pomona.data.sources import data_file
+from pomona.data.task import corpus_of_trees, generate
+from pomona.evaluation import parse_f1 as f1
+from pomona.papers.reproduce import PAPERS, Budget, Cell, Paper, Plan, slug
+from pomona.shortcuts.effective_depth import effective_depth
+from pomona.shortcuts.ladder import ladder
+from pomona.training.run import Recipe, Run
+from pomona.trees import brackets
+from pomona.trees.binary import binarise, branching
 
 TEST = "listops/test_d20s.tsv"  # the paper's own test set, under the data folder
 

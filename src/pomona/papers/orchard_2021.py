@@ -27,14 +27,14 @@ from typing import Any
 
 import numpy as np
 
-from pomona import shortcuts
-from pomona.corpus import Corpus
-from pomona.measures.accuracy import check_same, wilson
-from pomona.measures.effective_depth import effective_depth
-from pomona.orchard_text import copy_arguments
-from pomona.reproducing import PAPERS, Budget, Cell, Paper, Plan, slug
-from pomona.runs import Recipe, Run
-from pomona.sampling import generate
+from pomona.data.corpus import Corpus
+from pomona.data.task import generate
+from pomona.evaluation.accuracy import check_same, wilson
+from pomona.papers.reproduce import PAPERS, Budget, Cell, Paper, Plan, slug
+from pomona.shortcuts import ladder as shortcuts
+from pomona.shortcuts.effective_depth import effective_depth
+from pomona.training.run import Recipe, Run
+from pomona.trees.links import copy_arguments
 
 FAMILIES = {"Figure 2": "min-max", "Figure 3": "first-last"}
 DIFFICULTIES = ("easy", "medium", "hard")

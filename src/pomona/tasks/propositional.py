@@ -20,15 +20,14 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pomona.compiled import Bytes, Ints, compiled
-from pomona.corpus import Corpus, content_keys
-from pomona.errors import SpecError, SplitError, did_you_mean
+from pomona.base.compiled import Bytes, Ints, compiled
+from pomona.base.errors import SpecError, SplitError, did_you_mean
+from pomona.base.randomness import below, mix, open_stream, random_order, stream_key
+from pomona.data.corpus import Corpus, content_keys
+from pomona.data.task import TASKS, Scan, Task
 from pomona.fairness.certificates import certify
 from pomona.fairness.covering import minimal
-from pomona.logic.redundancy import random_order
-from pomona.randomness import below, mix, open_stream, stream_key
-from pomona.sampling import TASKS, Scan, Task
-from pomona.trees import Forest
+from pomona.trees.forest import Forest
 
 CONNECTIVES: Final[dict[str, Callable[[bool, bool], bool]]] = {
     "⇒": lambda left, right: not left or right,

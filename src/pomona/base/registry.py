@@ -1,0 +1,208 @@
+"""Names for things that can be added: tasks, models, measures, papers.
+
+    @TASKS.add("listops", presets={"d20s": {}, "lra": {"depth": 10, "arguments": 10}})
+    @dataclass(frozen=True)
+    class ListOps(Task):
+        branching: float = 0.25
+
+An entry is a frozen dataclass; its fields *are* its settings, so it prints, hashes, saves and shows up in `--help`
+with no more code. `TASKS.build("listops/lra", branching=0.3)` checks names and types and gives the instance. The folder
+of each registry is discovered (file `listops.py` holds `listops`), so one new entry is one new file and there is no
+list to forget; a module outside the package registers by the same decorator.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pkgutil
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pomona.base.errors import SpecError, did_you_mean
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Entry(Generic[T]):
+    """What is known under a name: the class, its presets and the first line of its docstring."""
+
+    name: str
+    kind: type[T]
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def about(self) -> str:
+        return (self.kind.__doc__ or "").strip().split("\n")[0]
+
+    @property
+    def names(self) -> list[str]:
+        return [f"{self.name}/{preset}" for preset in self.presets] or [self.name]
+
+
+class Registry(Generic[T]):
+    """A table from names to frozen dataclasses, filled by decorator and by discovery of one package."""
+
+    def __init__(self, kind: str, *packages: str) -> None:
+        self.kind, self.packages = kind, packages
+        self._entries: dict[str, Entry[T]] = {}
+        self._discovered = False
+        self._trusted: set[str] = set()
+
+    def add(self, name: str, *, presets: Mapping[str, Mapping[str, Any]] | None = None) -> Callable[[type[T]], type[T]]:
+        """A decorator that puts a frozen dataclass under a name, with named groups of settings."""
+
+        def put(kind: type[T]) -> type[T]:
+            if not dataclasses.is_dataclass(kind) or not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+                raise SpecError(f"{kind.__name__} must be a frozen dataclass to be a {self.kind}")
+            known = self._entries.get(name)
+            if known is not None and known.kind.__qualname__ != kind.__qualname__:
+                raise SpecError(f"two {self.kind}s are called {name!r}: {known.kind.__qualname__}, {kind.__qualname__}")
+            kind.name = name  # type: ignore[attr-defined]
+            self._entries[name] = Entry(name, kind, dict(presets or {}))
+            return kind
+
+        return put
+
+    def modules(self) -> dict[str, str]:
+        """The modules that hold entries, by their last name; nothing but the folders themselves is imported."""
+        return {
+            module.name: f"{package}.{module.name}"
+            for package in self.packages
+            for module in pkgutil.iter_modules(importlib.import_module(package).__path__)
+        }
+
+    def entries(self) -> Iterator[Entry[T]]:
+        """Every entry, by name; this imports the whole folder."""
+        if not self._discovered:
+            for module in self.modules().values():
+                importlib.import_module(module)
+            self._discovered = True
+        return iter(sorted(self._entries.values(), key=lambda entry: entry.name))
+
+    def entry(self, name: str) -> tuple[Entry[T], str | None]:
+        """The entry and preset of `family/preset`; only the file of that family is imported when it is the name."""
+        family, _, preset = name.partition("/")
+        if name not in self._entries and is_import(name) and name.partition(":")[0] in self._trusted:
+            self._load(name)
+        if family not in self._entries and family.isidentifier():
+            home = self.modules().get(family)
+            if home is not None:
+                importlib.import_module(home)
+        if family not in self._entries:
+            known = dict.fromkeys(known for entry in self.entries() for known in [entry.name, *entry.names])
+            if family not in self._entries:
+                if is_import(name):
+                    module = name.partition(":")[0]
+                    raise SpecError(f"{name!r} is code of your own, and was not imported: add --import {module}")
+                raise SpecError(f"no {self.kind} is called {name!r}. {did_you_mean(name, known)}")
+        entry = self._entries[family]
+        if preset and preset not in entry.presets:
+            raise SpecError(f"{family} has no preset {preset!r}. {did_you_mean(preset, entry.presets)}")
+        return entry, preset or None
+
+    def trust(self, module: str) -> None:
+        """Import a module of the user's own; from now on `module:Class` is a name here. This runs the module's code, so
+        it is done for what a user typed, never for what a file says."""
+        imported(f"{module}:")
+        self._trusted.add(module)
+
+    def _load(self, name: str) -> None:
+        kind = imported(name)
+        if not isinstance(kind, type) or not hasattr(kind, "build"):
+            raise SpecError(f"{name} is no {self.kind}: a frozen dataclass with a method `build` is needed")
+        before = getattr(kind, "name", None)
+        self.add(name)(kind)
+        if before is not None:  # it has a shorter name of its own
+            kind.name = before  # type: ignore[attr-defined]
+
+    def build(self, name: str, settings: Mapping[str, Any] | None = None) -> T:
+        """The frozen value of a name, its preset's settings and the given ones; wrong names and types are errors."""
+        entry, preset = self.entry(name)
+        fields = [item.name for item in dataclasses.fields(entry.kind) if item.init]  # type: ignore[arg-type]
+        for key in settings or {}:
+            if key not in fields:
+                raise SpecError(f"{entry.name} has no setting {key!r}. {did_you_mean(key, fields)}")
+        chosen = {**(entry.presets[preset] if preset else {}), **(settings or {})}
+        return validated(entry.kind, chosen, entry.name)
+
+
+_IMPORT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+def is_import(name: str) -> bool:
+    """Whether a name is written as package.module:thing."""
+    return _IMPORT.fullmatch(name) is not None
+
+
+def imported(name: str) -> Any:
+    """What `package.module:thing` names; the working folder is searched as well, behind everything installed."""
+    module, _, path = name.partition(":")
+    name = name.removesuffix(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as missing:
+        if missing.name is None or not f"{module}.".startswith(f"{missing.name}."):
+            raise  # the module is there, and something that it imports is not
+        raise SpecError(f"{name}: there is no module {missing.name!r}, neither installed nor in {here}") from None
+    for part in filter(None, path.split(".")):
+        if not hasattr(found, part):
+            known = [one for one in vars(found) if not one.startswith("_")] if hasattr(found, "__dict__") else []
+            raise SpecError(f"{name}: {module} has no {part!r}. {did_you_mean(part, known)}")
+        found = getattr(found, part)
+    return found
+
+
+def validated(kind: type[T], settings: Mapping[str, Any], name: str) -> T:
+    """An instance of a dataclass from plain values; each value of the wrong type is named."""
+    import pydantic
+
+    try:
+        return pydantic.TypeAdapter(kind).validate_python(dict(settings))
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "settings"
+        raise SpecError(f"{name}: {place} = {first['input']!r}: {first['msg'].removeprefix('Value error, ')}") from None
+
+
+def settings_of(instance: Any) -> dict[str, Any]:
+    """Every setting of a registered value as plain JSON values."""
+    return {item.name: _plain(getattr(instance, item.name)) for item in dataclasses.fields(instance) if item.init}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise SpecError(f"a setting holds numbers, strings and lists of them; got {value!r}")
+
+
+def parse_settings(pairs: list[str]) -> dict[str, Any]:
+    """Settings from the command line: `branching=0.3`, `operators=MIN,MAX`, `length=[20,100]`.
+
+    >>> parse_settings(["branching=0.3", "operators=MIN,MAX"])
+    {'branching': 0.3, 'operators': ['MIN', 'MAX']}
+    """
+    import json
+
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key:
+            raise SpecError(f"a setting is written name=value; got {pair!r}")
+        try:
+            settings[key] = json.loads(text)
+        except (ValueError, RecursionError):
+            settings[key] = text.split(",") if "," in text else text
+    return settings

@@ -1,0 +1,250 @@
+"""`pomona demo`: from nothing to a page of results in three minutes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pomona.cli import terminal
+
+if TYPE_CHECKING:
+    from pomona.data.corpus import Corpus
+    from pomona.evaluation.evaluation import Evaluation
+
+TASK = "listops/d20s"
+SHUFFLES = 200
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for what the demo makes.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(help="Which draw.")] = 0,
+    rows: Annotated[int, typer.Option(help="Training examples.", min=100)] = 90_000,
+    epochs: Annotated[int, typer.Option(help="Passes of the TreeLSTM; the LSTM has half as many.", min=1)] = 8,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="For machines: the facts at the end; the story goes to standard error.")
+    ] = False,
+) -> None:
+    """Data, proof, two small models, what their scores mean, TRE, and a report to open: everything, once, small.
+
+    Killed and started again it goes on where it was.
+
+    Example: [bold]pomona demo[/bold]
+    """
+    with terminal.aside(really=as_json):
+        facts = _tell(out, seed, rows, epochs)
+    if as_json:
+        terminal.emit_json(facts)
+
+
+def _heading(text: str) -> None:
+    terminal.out.print(f"\n[bold cyan]{text}[/bold cyan]")
+
+
+def _tell(out: Path, seed: int, rows: int, epochs: int) -> dict[str, Any]:
+    begin = time.monotonic()
+    data = {"train": rows, "dev": max(100, rows // 9), "test": max(100, rows // 9)}
+    settings = [f"{split}={count}" for split, count in data.items()]
+    corpora = _data(out, seed, settings)
+    certificates = _fairness(out, seed)
+    runs = _training(out, seed, settings, epochs)
+    scores = _meaning(runs, corpora)
+    tre = _representations(out, runs["TreeLSTM"], corpora["test"])
+    page = _page(out, [*runs.values(), *certificates, tre])
+    seconds = time.monotonic() - begin
+    tree, lstm = scores["TreeLSTM"], scores["LSTM"]
+    terminal.out.print(
+        f"\nAll of it took {seconds:.0f} seconds and is in [bold]{terminal.plain(out)}/[/bold]. Open "
+        f"[bold]{terminal.plain(page)}[/bold] in a browser.\n"
+        f"This was small on purpose: one seed, {rows:,} examples, {epochs} and {_half(epochs)} epochs. It shows how "
+        "things are done and no more;\n[bold]pomona reproduce listops_2018[/bold] trains what the paper's tables need."
+    )
+    return {
+        "folder": str(out),
+        "page": str(page),
+        "seconds": round(seconds, 1),
+        "accuracy": {"TreeLSTM": tree.accuracy.value, "LSTM": lstm.accuracy.value},
+        "effective_depth": {name: [one.as_dict() for one in found.depths] for name, found in scores.items()},
+        "ladder": {rung.name: rung.accuracy for rung in tree.ladder.rungs} if tree.ladder else {},
+    }
+
+
+def _data(out: Path, seed: int, settings: list[str]) -> dict[str, Corpus]:
+    from pomona.cli.commands.generate import generate
+    from pomona.cli.commands.show import show
+    from pomona.cli.commands.verify import verify
+    from pomona.data import formats
+
+    _heading(f"1. Data. {TASK}: distinct expressions, dealt into train, dev and test")
+    generate(TASK, out=out / "data", seed=seed, formats="parquet,tsv", settings=settings)
+    show(str(out / "data" / "test.parquet"), n=1)
+    terminal.out.print("\nEvery answer worked out again, every duplicate and leak looked for:")
+    verify([out / "data"])
+    return {split: formats.read(out / "data" / f"{split}.parquet") for split in ("train", "dev", "test")}
+
+
+def _fairness(out: Path, seed: int) -> list[Path]:
+    """A split that is proved fair, and the same one with a single fact taken out."""
+    from pomona.data.task import generate
+    from pomona.fairness import certify, mirror
+
+    _heading("2. Proof. Does training show everything that the test needs?")
+    few: dict[str, Any] = {"train": 31_000, "dev": 1_000, "test": 5_000}
+    train, test = (generate("fair_nli/hardest-strict", split, seed, **few) for split in ("train", "test"))
+    fair = certify(train, test)
+    fact = next((one.function, one.inputs) for one in fair.witnesses if one.function == "ROOT")
+    unfair = certify(mirror(train, fact), test)
+    paths = []
+    for name, found, about in (
+        ("fair", fair, "fair_nli/hardest-strict, whose test has only combinations that train has not"),
+        ("unfair", unfair, f"the same without the one fact {fact[0]}({', '.join(map(str, fact[1]))})"),
+    ):
+        paths.append(out / f"{name}.certificate.json")
+        found.save(paths[-1])
+        verdict = "[bold green]FAIR[/]  " if found.fair else "[bold red]UNFAIR[/]"
+        terminal.out.print(
+            f"{verdict} {terminal.plain(about)}: {found.answered:,} of {len(test):,} test examples follow from training"
+        )
+    return paths
+
+
+def _half(epochs: int) -> int:
+    return max(1, epochs // 2)
+
+
+def _training(out: Path, seed: int, settings: list[str], epochs: int) -> dict[str, Path]:
+    """Two models side by side, each in a process of its own, by the command that a reader would type."""
+    _heading("3. Models. A TreeLSTM that is given the trees, and an LSTM that is not, side by side")
+    shared = ["--seed", str(seed), "--data", TASK, "--quiet", "--with", "longest=50", "--with", "schedule=cosine"]
+    shared += [f"--data-set={setting}" for setting in settings]
+    chosen = {
+        "TreeLSTM": ["treelstm", "--with", "rate=0.01", "--with", "weight_decay=0.03", "--with", "batch=128",
+                     "--with", "batching=random", "--set", "width=64", "--with", f"epochs={epochs}"],
+        "LSTM": ["lstm", "--with", "rate=0.003", "--with", f"epochs={_half(epochs)}"],
+    }  # fmt: skip
+    runs = {name: out / "runs" / name.lower() for name in chosen}
+    running = {}
+    for name, own in chosen.items():
+        order = ["train", *own, "--out", str(runs[name]), *shared]
+        short = " ".join(["pomona", *order[:2], "--data", TASK, "--out", order[order.index("--out") + 1], "..."])
+        terminal.out.print(f"  {terminal.plain(short)}")
+        command = [sys.executable, "-c", "from pomona.cli.main import main; main()", *order]
+        running[name] = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        _watch(running, runs, epochs)
+    finally:
+        for process in running.values():
+            process.kill()  # if we were interrupted; a finished process does not mind
+    return runs
+
+
+def _watch(running: dict[str, subprocess.Popen[str]], runs: dict[str, Path], epochs: int) -> None:
+    """Show the epochs as they end, until both have."""
+    from pomona.base.errors import RunError
+    from pomona.training.run import Run
+
+    wanted = {"TreeLSTM": epochs, "LSTM": _half(epochs)}
+    seen = 0
+    with terminal.progress("training, epochs of both", sum(wanted.values())) as advance:
+        while True:
+            busy = any(process.poll() is None for process in running.values())
+            curves = {name: Run.read(run).curve for name, run in runs.items() if (run / "recipe.json").exists()}
+            done = sum(len(curve) for curve in curves.values())
+            advance(done - seen)
+            seen = done
+            if not busy:
+                break
+            time.sleep(0.3)
+    for name, process in running.items():
+        if process.returncode:
+            said = process.stderr.read() if process.stderr else ""
+            raise RunError(f"training the {name} failed: {said.strip() or process.returncode}")
+    rows = [
+        (name, len(curve), f"{curve[0]['dev']:.1%}", f"{curve[-1]['dev']:.1%}", f"{curve[-1]['core_seconds']:.0f}")
+        for name, curve in curves.items()
+    ]
+    columns = ["model", "epochs", "dev after the first", "after the last", "core seconds"]
+    terminal.out.print(terminal.table(None, columns, rows))
+
+
+def _meaning(runs: dict[str, Path], corpora: dict[str, Corpus]) -> dict[str, Evaluation]:
+    """What the scores mean: by depth, beside evaluators that open only the top k levels."""
+    from pomona.evaluation.evaluation import evaluated
+    from pomona.evaluation.scoring import scores_of
+    from pomona.evaluation.subjects import of_predictions
+    from pomona.training.run import Run
+
+    _heading("4. What a score means. Accuracy by depth, beside what the top k levels of a tree give away")
+    from pomona.training.loop import predict
+
+    test, found = corpora["test"], {}
+    for name, folder in runs.items():
+        run = Run.read(folder)
+        predictions = predict(run, test)
+        run.add_predictions("test", predictions)
+        run.add_scores("test", scores_of(test, predictions))
+        answers = of_predictions(predictions, test, name)
+        found[name] = evaluated(test, answers, train=corpora["train"])
+    ladder = found["LSTM"].ladder
+    assert ladder is not None
+    rungs = [rung for rung in ladder.rungs if rung.name in ("top 1 level", "top 2 levels", "top 3 levels")]
+    rows = []
+    groups = {name: {group.name: group for group in one.by("nesting")} for name, one in found.items()}
+    nesting = found["LSTM"].corpus.nesting
+    for name, group in groups["LSTM"].items():
+        inside = [str(depth) == name for depth in nesting.tolist()]
+        if not name.isdigit() or group.rows < 20:
+            continue
+        shares = [f"{rung.right[inside].all(1).mean():.0%}" for rung in rungs]
+        rows.append((name, f"{group.rows:,}", *shares, *(f"{one[name].accuracy:.0%}" for one in groups.values())))
+    whole = [f"{rung.accuracy:.1%}" for rung in rungs]
+    rows.append(("all", f"{len(test):,}", *whole, *(f"{one.accuracy.value:.1%}" for one in found.values())))
+    columns = ["nesting", "examples", *(rung.name for rung in rungs), *found]
+    terminal.out.print(terminal.table(None, columns, rows))
+    for name, one in found.items():
+        for depth in one.depths:
+            terminal.out.print(f"\n[bold]{name}[/bold]: {terminal.plain(depth, lines=True)}")
+    return found
+
+
+def _representations(out: Path, run: Path, test: Corpus) -> Path:
+    """TRE of the vectors that the tree model gives to flat lists."""
+    import numpy as np
+
+    from pomona.base.files import replacing
+    from pomona.cli.commands.tre import tre
+    from pomona.training.run import Run
+
+    _heading("5. Representations. Are the TreeLSTM's vectors of flat lists, as [MAX 2 9 ], sums of their parts?")
+    flat = test[(test.nesting == 1) & (test.lengths <= 8)]
+    from pomona.training.loop import represent
+
+    with replacing(out / "vectors.npy") as beside, beside.open("wb") as file:
+        np.save(file, represent(Run.read(run), flat))
+    with replacing(out / "derivations.jsonl") as beside:
+        parts = [[word.strip("[") for word in text.split() if word != "]"] for text in flat.texts]
+        beside.write_text("".join(json.dumps(one) + "\n" for one in parts), encoding="utf-8")
+    fit = out / "tre.json"
+    tre(out / "vectors.npy", out / "derivations.jsonl", shuffle=SHUFFLES, out=fit, show=2)
+    terminal.out.print(
+        "Normalised, 1 would be a sum of the parts exactly and 0 no better than shuffled. A model that has worked out\n"
+        "the answer may well have forgotten the parts: TRE tells how compositional vectors are, not how good."
+    )
+    return fit
+
+
+def _page(out: Path, parts: list[Path]) -> Path:
+    from pomona.reports import report
+
+    _heading("6. The report")
+    with terminal.progress("drawing", None):
+        made = report(parts, out / "report", data=[str(out / "data" / "test.parquet")], title="Pomona demo")
+    terminal.out.print(
+        f"Wrote {terminal.plain(made.page)} ({made.size / 1e6:.1f} MB), and {len(made.figures)} figures."
+    )
+    return made.page

@@ -1,0 +1,75 @@
+"""`pomona reproduce`: a paper's tables, measured again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pomona.cli import terminal
+
+
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="A paper's name, as listops_2018; `pomona ls papers` has all.")],
+    table: Annotated[list[int] | None, typer.Option(help="Only this table; may repeat.")] = None,
+    figure: Annotated[list[int] | None, typer.Option(help="Only this figure; may repeat.")] = None,
+    experiment: Annotated[list[str] | None, typer.Option(help="Only this experiment; may repeat.")] = None,
+    row: Annotated[list[str] | None, typer.Option(help="Only this row, as 'TreeLSTM 128D'; may repeat.")] = None,
+    budget: Annotated[str, typer.Option(help="smoke (2 minutes), cpu (a night) or paper.")] = "cpu",
+    folder: Annotated[Path, typer.Option(help="Where the runs are.")] = Path("runs"),
+    results: Annotated[Path | None, typer.Option(help="Where to write the cells.")] = None,
+    train: Annotated[bool, typer.Option(help="Train what is missing; --no-train shows what there is.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Train what a paper's tables and figures need, go on with what was begun, and compare with what it printed.
+
+    Example: [bold]pomona reproduce listops_2018 --budget smoke[/bold]
+    """
+    from pomona.papers.reproduce import reproduce as run_reproduction
+
+    where = [f"Table {number}" for number in table or []] + [f"Figure {number}" for number in figure or []]
+    where += experiment or []
+    out = results or (Path("results") / f"{paper}.json" if budget != "smoke" else None)
+    found = run_reproduction(
+        paper,
+        budget=budget,  # type: ignore[arg-type]
+        where=where,
+        rows=row or [],
+        folder=folder,
+        out=out,
+        train_missing=train,
+        say=lambda text: terminal.err.print(terminal.plain(text)),
+    )
+    if as_json:
+        terminal.emit_json(found)
+        return
+    shown = [
+        cell for cell in found["cells"]
+        if (not where or cell["where"] in where) and (not row or cell["row"] in row)
+    ]  # fmt: skip
+    rows = [
+        (cell["where"], terminal.plain(cell["row"]), terminal.plain(cell["column"]),
+         *(_number(cell[key]) for key in _NUMBERS), cell["runs"])
+        for cell in shown
+    ]  # fmt: skip
+    columns = ["", "row", "column", "paper", "ours", "deviation", "low", "high", "runs"]
+    terminal.out.print(terminal.table(terminal.plain(found["paper"]), columns, rows, left=3))
+    if "ladder" in found:
+        rungs = [(name, _number(value)) for name, value in found["ladder"].items()]
+        terminal.out.print(
+            terminal.table("What cheap information scores on the same test set", ["sees", "accuracy"], rungs)
+        )
+    if found.get("answer"):
+        terminal.out.print(terminal.plain(found["answer"]))
+    if out is not None:
+        terminal.out.print(f"Wrote {terminal.plain(out)}")
+
+
+_NUMBERS = ("printed", "measured", "deviation", "low", "high")
+
+
+def _number(value: float | str | None) -> str:
+    if isinstance(value, str):
+        return terminal.plain(value)
+    return "-" if value is None else f"{value:.1f}" if abs(value) >= 2 else f"{value:.2f}"

@@ -1,0 +1,68 @@
+"""`pomona show`: look at examples."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pomona.cli import terminal
+from pomona.cli.commands import task_names
+
+
+def show(
+    source: Annotated[
+        str, typer.Argument(help="A task's name, as listops/d20s, or a file.", autocompletion=task_names)
+    ],
+    n: Annotated[int, typer.Option("-n", help="How many examples.", min=1)] = 3,
+    split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
+    seed: Annotated[int, typer.Option(help="Which draw of a task.")] = 0,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting, as branching=0.3; may repeat.")
+    ] = None,
+    svg: Annotated[str, typer.Option(help="Also write the first tree to this SVG file.", show_default=False)] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Show examples: the sequence, the answer, and the tree drawn with the value of every node.
+
+    Example: [bold]pomona show listops/d20s --seed 1 -n 3[/bold]
+    """
+    from pomona.base.files import replacing
+    from pomona.base.registry import parse_settings
+    from pomona.data.sources import corpus_from
+    from pomona.trees import drawing
+
+    corpus = corpus_from(source, split=split, seed=seed, size=n, settings=parse_settings(settings or []))
+    examples = list(corpus)
+    if svg and examples:
+        with replacing(svg) as path:
+            path.write_text(drawing.svg(examples[0].trees, examples[0].values), encoding="utf-8")
+    if as_json:
+        terminal.emit_json(
+            [
+                {
+                    "id": one.id,
+                    "tokens": one.tokens,
+                    "target": one.target,
+                    "symbols": [one.trees.names[symbol] for symbol in one.trees.symbol.tolist()],
+                    "parents": one.trees.parent.tolist(),
+                    "values": one.values,
+                    "length": one.length,
+                    "nesting": one.nesting,
+                    "dependency": one.dependency,
+                }
+                for one in examples
+            ]
+        )
+        return
+    for one in examples:
+        answer = ", ".join(str(part) for part in one.target)
+        terminal.out.print(f"{terminal.plain(one.text)}  [bold]->  {terminal.plain(answer)}[/bold]")
+        terminal.out.print(
+            f"[dim]{one.length} tokens, nesting {one.nesting}, dependency depth {one.dependency}, "
+            f"id {terminal.plain(one.id)}[/dim]"
+        )
+        drawn = drawing.draw(one.trees, one.values, width=terminal.out.width)
+        terminal.out.print(terminal.plain(drawn, lines=True) + "\n")
+    if svg:
+        terminal.out.print(f"Wrote {terminal.plain(svg)}")

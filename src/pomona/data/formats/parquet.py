@@ -1,0 +1,246 @@
+"""Parquet: every column as lists, zstd, with spec, version and fingerprint in the metadata.
+
+| column | type | what |
+|---|---|---|
+| id | string | the user's id, else the content key as 16 hex digits |
+| tokens | list of strings | |
+| target | list of numbers or strings | always a list |
+| symbols, parents, values | lists, one entry a node | the trees in post-order; parents count inside the tree, -1 root |
+| trees | list of numbers | nodes of each tree, where an example has more than one |
+| links | list of numbers | nodes back to the node that is quoted, where the task has such |
+| length, nesting, dependency | numbers | as on the Example |
+
+Any reader of Parquet sees plain lists of strings and numbers; the names of columns that a task adds follow these.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pomona.base.compiled import Ints, compiled
+from pomona.base.errors import FormatError, TreeError
+from pomona.data.corpus import FIELDS, Corpus, Fingerprint, Outcome, narrowest
+from pomona.data.formats import plain_origin
+from pomona.trees.forest import Forest
+
+SUFFIX = ".parquet"
+_META = b"pomona"
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    return head.startswith(b"PAR1")
+
+
+class Writer:
+    """Row groups, chunk after chunk; the fingerprint is known, and written, at the end."""
+
+    def __init__(self, path: Path, shown: Path) -> None:
+        self._path, self._shown = path, shown
+        self._file: Any = None
+        self.fingerprint = Fingerprint()
+        self._rows = 0
+        self._about: dict[str, Any] = {}
+
+    def write(self, corpus: Corpus) -> None:
+        table = _table(corpus)
+        if self._file is None:
+            worded = [f"{name}.list.element" for name in ("tokens", "symbols", "values", "target")]
+            self._file = pq.ParquetWriter(
+                self._path,
+                table.schema,
+                compression="zstd",
+                use_dictionary=worded,
+                write_statistics=False,
+                dictionary_pagesize_limit=1 << 30,  # Arrow cannot read lists whose words are half in a dictionary
+            )
+            self._about = {"format": 1, "width": corpus.width, "origin": plain_origin(corpus.origin)}
+            self._about["own_ids"] = corpus.ids is not None
+        if table.schema != self._file.schema:
+            raise FormatError(
+                "the chunks of one file must have the same columns and kinds of outcome", path=self._shown
+            )
+        self._file.write_table(table)
+        self.fingerprint.update(corpus)
+        self._rows += len(corpus)
+        tables = {"vocabulary": corpus.vocabulary, "names": corpus.forest.names, "outcomes": corpus.outcomes}
+        for name, words in tables.items():
+            self._about[name] = list(dict.fromkeys([*self._about.get(name, []), *words]))
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._about |= {"rows": self._rows, "fingerprint": self.fingerprint.hexdigest()}
+            self._file.add_key_value_metadata({_META: json.dumps(self._about, ensure_ascii=False).encode()})
+            self._file.close()
+
+
+def _table(corpus: Corpus) -> Any:
+    starts = corpus.forest.start[:: corpus.width]
+    columns: dict[str, Any] = {
+        "id": pa.array(corpus.ids, pa.string()) if corpus.ids is not None else _hex(corpus.keys),
+        "tokens": _lists(corpus.token_start, _words(corpus.tokens, corpus.vocabulary)),
+        "target": _lists(
+            np.arange(len(corpus) + 1) * corpus.targets.shape[1], _outcomes(corpus.targets.ravel(), corpus.outcomes)
+        ),
+        "symbols": _lists(starts, _words(corpus.forest.symbol, corpus.forest.names)),
+        "parents": _lists(starts, pa.array(corpus.forest.parent)),
+        "values": _lists(starts, _outcomes(corpus.values, corpus.outcomes)),
+    }
+    if corpus.width > 1:
+        sizes = np.diff(corpus.forest.start).astype(np.int32)
+        columns["trees"] = _lists(np.arange(len(corpus) + 1) * corpus.width, pa.array(sizes))
+    if corpus.forest.link is not None:
+        columns["links"] = _lists(starts, pa.array(corpus.forest.link))
+    columns["length"] = pa.array(corpus.lengths.astype(np.int32))
+    columns["nesting"] = pa.array(corpus.nesting.astype(np.int32))
+    columns["dependency"] = pa.array(corpus.dependency.astype(np.int32))
+    for name, column in corpus.columns.items():
+        columns[name] = pa.array(column.tolist()) if column.ndim > 1 else pa.array(column)
+    return pa.table(columns)
+
+
+def _lists(start: Ints, flat: Any) -> Any:
+    # 64-bit offsets only where 32 bits do not reach: more readers understand the short ones.
+    if start[-1] < 2**31:
+        return pa.ListArray.from_arrays(pa.array(np.asarray(start, np.int32)), flat)
+    return pa.LargeListArray.from_arrays(pa.array(np.asarray(start, np.int64)), flat)
+
+
+def _words(column: Ints, names: tuple[str, ...]) -> Any:
+    indices = pa.array(np.asarray(column, np.int32))
+    return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string()))
+
+
+def _outcomes(column: Ints, outcomes: tuple[Outcome, ...]) -> Any:
+    missing = column < 0
+    mask = missing if missing.any() else None
+    if all(isinstance(outcome, int) for outcome in outcomes):
+        small = all(-(2**15) <= outcome < 2**15 for outcome in outcomes if isinstance(outcome, int))
+        table = np.array([*outcomes, 0], np.int16 if small else np.int64)
+        return pa.array(table[column], mask=mask)
+    indices = pa.array(np.asarray(np.where(missing, 0, column), np.int32), mask=mask)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(_spelled(outcomes), pa.string()))
+
+
+def _spelled(outcomes: tuple[Outcome, ...]) -> list[str]:
+    """Outcomes as strings; where numbers and strings are mixed, as JSON, so that 1 and "1" stay apart."""
+    if all(isinstance(outcome, str) for outcome in outcomes):
+        return [str(outcome) for outcome in outcomes]
+    return [json.dumps(outcome, ensure_ascii=False) for outcome in outcomes]
+
+
+def _hex(keys: npt.NDArray[np.uint64]) -> Any:
+    """Keys as strings of 16 hex digits, without a Python string for each."""
+    letters = _hex_letters(keys, np.frombuffer(b"0123456789abcdef", np.uint8))
+    offsets = np.arange(len(keys) + 1, dtype=np.int32) * 16
+    return pa.StringArray.from_buffers(len(keys), pa.py_buffer(offsets), pa.py_buffer(letters))
+
+
+@compiled
+def _hex_letters(keys: Ints, digits: Ints) -> npt.NDArray[np.uint8]:
+    letters = np.empty(16 * len(keys), np.uint8)
+    for row in range(len(keys)):
+        for place in range(16):
+            letters[16 * row + place] = digits[(keys[row] >> np.uint64(60 - 4 * place)) & np.uint64(15)]
+    return letters
+
+
+def read(path: Path) -> Corpus:
+    """The corpus of a file that `Writer` made; anything else in Parquet's clothes is refused."""
+    try:
+        file = pq.ParquetFile(path)
+        about = json.loads((file.metadata.metadata or {}).get(_META) or b"null")
+        if not isinstance(about, dict) or about.get("format") != 1:
+            raise FormatError("this Parquet file was not written by Pomona (no metadata 'pomona')", path=path)
+        parts, row = [], 0
+        for group in range(file.num_row_groups):  # one by one: Arrow cannot join lists with different dictionaries
+            for batch in file.iter_batches(batch_size=1 << 17, row_groups=[group]):
+                parts.append(_corpus(batch, about, path, row))
+                row += len(batch)
+        if not parts:
+            raise FormatError("the file holds no rows", path=path)
+        corpus = Corpus.concatenate(parts)
+        fingerprint = corpus.fingerprint
+    except FormatError as error:
+        if error.path is not None:
+            raise
+        raise FormatError(str(error), path=path) from error
+    except Exception as error:  # damage shows itself in any way: Arrow's errors, wrong types, numbers out of range
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise FormatError(f"not a whole Parquet file of ours: {why}", path=path) from error
+    if fingerprint != about.get("fingerprint"):
+        raise FormatError(
+            f"the rows are not those that were written: their fingerprint is {fingerprint[:16]}..., "
+            f"the file says {str(about.get('fingerprint'))[:16]}...; generate or copy it again",
+            path=path,
+        )
+    return corpus
+
+
+def _corpus(batch: Any, about: dict[str, Any], path: Path, first: int) -> Corpus:
+    """The rows of a batch, of which the first is row `first` of the file."""
+    width, rows = int(about["width"]), len(batch)
+    vocabulary, names, outcomes = tuple(about["vocabulary"]), tuple(about["names"]), tuple(about["outcomes"])
+    token_start, tokens = _flat(batch, "tokens")
+    start, symbols = _flat(batch, "symbols")
+    if width > 1:
+        sizes = np.asarray(_flat(batch, "trees")[1], np.int64)
+        start = np.zeros(len(sizes) + 1, np.int64)
+        np.cumsum(sizes, out=start[1:])
+    link = np.asarray(_flat(batch, "links")[1], np.int32) if "links" in batch.schema.names else None
+    parent = np.asarray(_flat(batch, "parents")[1], np.int32)
+    symbol = _positions(symbols, names).astype(np.int16)
+    placed = _positions(tokens, vocabulary)
+    if placed.min(initial=0) < 0:
+        raise FormatError("a token is missing", path=path)
+    try:
+        forest = Forest(symbol, parent, start, names, link).checked()
+    except TreeError as error:
+        raise FormatError(f"the trees from row {first + 1} on are none: {error}", path=path) from None
+    targets = _positions(_flat(batch, "target")[1], outcomes).astype(np.int16)
+    return Corpus(
+        placed.astype(narrowest(len(vocabulary))),
+        token_start,
+        vocabulary,
+        forest,
+        _positions(_flat(batch, "values")[1], outcomes).astype(np.int16),
+        outcomes,
+        targets.reshape(rows, -1) if rows else np.zeros((0, 1), np.int16),
+        width=width,
+        origin={**about["origin"], "path": str(path)},
+        ids=tuple(str(name) for name in batch.column("id").to_pylist()) if about["own_ids"] else None,
+        columns={name: np.array(batch.column(name).to_pylist()) for name in batch.schema.names if name not in FIELDS},
+    )
+
+
+def _flat(batch: Any, name: str) -> tuple[npt.NDArray[np.int64], Any]:
+    """Offsets and entries of a column of lists."""
+    column = batch.column(name)
+    offsets, entries = np.asarray(column.offsets, np.int64), column.flatten()
+    if column.null_count or offsets[-1] - offsets[0] != len(entries):
+        raise FormatError(f"the column {name!r} has rows without a list")
+    return offsets - offsets[0], entries
+
+
+def _positions(column: Any, names: tuple[Any, ...]) -> npt.NDArray[np.int64]:
+    """Where each entry stands in `names`, -1 for null."""
+    if pa.types.is_integer(column.type):
+        missing = np.asarray(column.is_null())
+        numbers = np.asarray(column.fill_null(0), np.int64)
+        if names == tuple(range(len(names))):
+            if numbers.min(initial=0) < 0 or numbers.max(initial=0) >= max(len(names), 1):
+                raise FormatError("a value or target is not among the outcomes")
+            return np.where(missing, -1, numbers)
+        place = {name: position for position, name in enumerate(names)} | {None: -1}
+        return np.array([place[number] for number in column.to_pylist()], np.int64)
+    place = {word: position for position, word in enumerate(_spelled(names))} | {None: -1}
+    if pa.types.is_dictionary(column.type):
+        table = np.array([*(place[word] for word in column.dictionary.to_pylist()), -1], np.int64)
+        return table[np.asarray(column.indices.fill_null(len(table) - 1), np.int64)]
+    return np.array([place[word] for word in column.to_pylist()], np.int64)

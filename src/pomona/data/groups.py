@@ -1,0 +1,100 @@
+"""Examples in groups: by length, by depth, by operator, by any column; for scores by group and for clusters.
+
+labels, numbers = groups_of(corpus, "nesting")      ("1", "2", "3"), and which of them each example is in
+
+length       tokens, in buckets                     operator     the names at the roots
+nesting      lists open at the deepest point        arity        how many arguments the roots have
+dependency   operators on the way to what decides   derivation   operators and shape of the trees, digits left out
+answer       the right answer                       any column   of a file of your own
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pomona.base.compiled import Ints
+from pomona.base.errors import MeasureError, did_you_mean
+from pomona.data.corpus import Corpus, content_keys
+
+LENGTHS = (10, 20, 50, 100, 200, 500, 1000)
+MANY = 16  # different depths from which they are put into buckets
+DEPTHS = (*range(9), 10, 15, 20, 50, 100)
+
+Groups = tuple[tuple[str, ...], npt.NDArray[np.int64]]
+
+
+def groups_of(corpus: Corpus, field: str) -> Groups:
+    """Names of the groups in their natural order, and the number of each example's group."""
+    if field in FIELDS:
+        return FIELDS[field](corpus)
+    if field in corpus.columns and corpus.columns[field].ndim == 1:
+        return _plain(corpus.columns[field])
+    known = [*FIELDS, *(name for name, column in corpus.columns.items() if column.ndim == 1)]
+    raise MeasureError(f"examples cannot be grouped by {field!r}. {did_you_mean(field, known)}")
+
+
+def _plain(values: npt.NDArray[Any]) -> Groups:
+    kinds, numbers = np.unique(values, return_inverse=True)
+    return tuple(str(kind) for kind in kinds.tolist()), numbers.astype(np.int64)
+
+
+def _bucketed(amounts: Ints, bounds: Sequence[int]) -> Groups:
+    names = [f"<{bounds[0]}"]
+    for low, high in pairwise(bounds):
+        names.append(str(low) if high == low + 1 else f"{low}-{high - 1}")
+    names.append(f"{bounds[-1]}+")
+    used, numbers = np.unique(np.searchsorted(np.asarray(bounds), amounts, side="right"), return_inverse=True)
+    return tuple(names[place] for place in used.tolist()), numbers.astype(np.int64)
+
+
+def _depths(amounts: Ints) -> Groups:
+    return _bucketed(amounts, DEPTHS) if len(np.unique(amounts)) > MANY else _plain(np.asarray(amounts))
+
+
+def _operators(corpus: Corpus) -> Groups:
+    """Names at the roots; a tree of one token has none."""
+    forest = corpus.forest
+    names = np.array([*forest.names, "one token"], object)
+    symbols = np.where(forest.leaf[forest.root] & (forest.links[forest.root] == 0), len(forest.names),
+                       forest.symbol[forest.root])  # fmt: skip
+    return _joined(names[symbols].reshape(len(corpus), corpus.width))
+
+
+def _arities(corpus: Corpus) -> Groups:
+    arity = corpus.forest.arity[corpus.forest.root].reshape(len(corpus), corpus.width)
+    return _plain(arity[:, 0]) if corpus.width == 1 else _joined(arity.astype(str).astype(object))
+
+
+def _joined(names: npt.NDArray[Any]) -> Groups:
+    return _plain(np.array([" and ".join(row) for row in names.tolist()], str))
+
+
+def _derivations(corpus: Corpus) -> Groups:
+    """Trees that differ only in their leaves are one group: names and arities in post-order tell them apart."""
+    forest = corpus.forest
+    names = np.where(forest.leaf, -1, forest.symbol)
+    kinds, numbers = np.unique(np.column_stack([names, forest.arity]), axis=0, return_inverse=True)
+    words = tuple("leaf" if arity == 0 else f"{arity} {forest.names[name]}" for name, arity in kinds.tolist())
+    keys = content_keys(numbers.ravel(), forest.start[:: corpus.width], words)
+    return _plain(np.array([f"{key:016x}" for key in keys.tolist()]))
+
+
+def _answers(corpus: Corpus) -> Groups:
+    names = np.array([*(str(outcome) for outcome in corpus.outcomes), "unknown"], object)
+    return _joined(names[corpus.targets])
+
+
+FIELDS: dict[str, Callable[[Corpus], Groups]] = {
+    "length": lambda corpus: _bucketed(corpus.lengths, LENGTHS),
+    "nesting": lambda corpus: _depths(corpus.nesting),
+    "dependency": lambda corpus: _depths(corpus.dependency),
+    "operator": _operators,
+    "arity": _arities,
+    "derivation": _derivations,
+    "answer": _answers,
+}

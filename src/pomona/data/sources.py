@@ -1,0 +1,67 @@
+"""What a command is given: a file, or the name of a task whose examples are made on the spot.
+
+corpus_from("data/test.parquet")
+corpus_from("listops/d20s", split="test", seed=7)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pomona.base.errors import FormatError, SpecError
+from pomona.base.files import kind_of
+from pomona.data import formats
+from pomona.data.corpus import Corpus
+from pomona.data.task import TASKS, generate
+
+
+def corpus_from(
+    source: str,
+    *,
+    split: str = "test",
+    seed: int = 0,
+    size: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Corpus:
+    """The corpus of a path or of a task's name; a name that is neither is an error that says what both would need."""
+    if kind_of(source) == "file":
+        if settings:
+            raise SpecError(f"{source} is a file; settings go with a task's name, as listops/d20s")
+        corpus = formats.read(source)
+        return corpus if size is None else corpus[:size]
+    try:
+        TASKS.entry(source)  # first, for a folder of data may well be called listops
+    except SpecError as error:
+        if kind_of(source) == "folder":
+            raise FormatError("this is a folder; name one of the files in it", path=source) from None
+        if source.endswith((".parquet", ".jsonl", ".tsv", ".input", ".label")):
+            raise FormatError("there is no such file", path=source) from None
+        raise SpecError(f"there is no file {source!r}, and {error}") from None
+    return generate(source, split=split, seed=seed, size=size, **(settings or {}))
+
+
+def training_for(corpus: Corpus) -> Corpus | None:
+    """The train split of the task that made a corpus, as far as the corpus says which that was; else nothing.
+
+    It is the whole of it: a ceiling is about what training never shows.
+    """
+    if "settings" not in corpus.origin:
+        return None
+    try:
+        task = TASKS.build(str(corpus.origin["task"]), corpus.origin["settings"])
+    except SpecError:  # made by a task that is not here, or by another version of it
+        return None
+    seed = int(corpus.origin.get("seed", 0))
+    return generate(task, split="train", seed=seed) if task.sizes.get("train", 0) else None
+
+
+def data_file(path: str) -> Path:
+    """A file as it is named, else under the folder POMONA_DATA, else in ../shared/data: where papers' own data lie."""
+    places = [Path(path), Path(os.environ.get("POMONA_DATA", "../shared/data")) / path]
+    for place in places:
+        if place.is_file():
+            return place
+    raise FormatError("there is no such file here or under the data folder; set POMONA_DATA to it", path=places[1])

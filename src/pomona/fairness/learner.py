@@ -1,0 +1,163 @@
+"""Composition trees and the learner that fairness is defined by (Geiger et al. 2019, section 3).
+
+    learned = learn(train)                       # Algorithm 2: remember what every function made of every input
+    learned.table("C1")                          # {("¬", "T"): "F", ("¬", "F"): "T", ...}
+    compose(learned, test).right.mean()          # Algorithm 1: look up, from the leaves to the root
+
+A training set is fair if this learner, which does nothing but remember, then answers everything. What the paper's text
+leaves open is decided so: a child that is a leaf counts with its input; a look-up that misses is undefined, and so is
+everything above it; two examples that give one input two outputs are a conflict, and that entry is undefined rather
+than the last one heard. Tables belong to node types (`by="type"`, tied functions, any trees) or to the positions of one
+fixed tree (`by="node"`, Definition 1). Functions named in `given` are known beforehand and never looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pomona.base.compiled import Bools
+from pomona.base.errors import FairnessError, SpecError, did_you_mean
+from pomona.data.corpus import Corpus, Outcome
+from pomona.fairness.facts import By, FactTable, Inputs, Shown, known_functions, where
+from pomona.fairness.tables import UNKNOWN
+
+
+class Place(NamedTuple):
+    """A node of an example: "train" or "test", the example's row, the node counted from the example's first."""
+
+    split: str
+    example: int
+    node: int
+
+
+class Conflict(NamedTuple):
+    """One input, two outputs: no function does that, so the data do not follow the tree."""
+
+    function: str
+    inputs: Inputs
+    outputs: tuple[Outcome, Outcome]
+    places: tuple[Place, Place]
+
+
+@dataclass(frozen=True, eq=False)
+class CompositionTree:
+    """What has been learned: a table for each function, partial where training was silent."""
+
+    facts: FactTable
+    conflicts: tuple[Conflict, ...]
+
+    @property
+    def functions(self) -> list[str]:
+        """The functions that have at least one entry."""
+        return [self.facts.functions[number] for number in np.unique(self.facts.function).tolist()]
+
+    def table(self, function: str) -> dict[Inputs, Outcome]:
+        """Inputs to output, as far as training showed them without contradiction."""
+        if function not in self.functions:
+            raise SpecError(f"no function is called {function!r}. {did_you_mean(function, self.functions)}")
+        number = self.facts.functions.index(function)
+        wanted = np.flatnonzero((self.facts.function == number) & ~self.undefined).tolist()
+        return {inputs: output for _, inputs, output in self.facts.rows(wanted)}
+
+    @cached_property
+    def undefined(self) -> Bools:
+        """Which facts of the table are in conflict."""
+        lost: Bools = np.zeros(len(self.facts), np.bool_)
+        lost[self.facts.numbered((conflict.function, conflict.inputs) for conflict in self.conflicts)] = True
+        return lost
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What a composition tree makes of a corpus, node by node."""
+
+    corpus: Corpus
+    facts: FactTable
+    composed: npt.NDArray[np.int32]  # the value of every node as the facts number values; UNKNOWN for undefined
+    gold: npt.NDArray[np.int32]
+
+    @cached_property
+    def right(self) -> Bools:
+        """[examples]: every root has the value that the corpus gives it."""
+        root = self.corpus.forest.root
+        same: Bools = (self.composed[root] == self.gold[root]).reshape(len(self.corpus), -1).all(axis=1)
+        return same
+
+    @cached_property
+    def right_throughout(self) -> Bools:
+        """[examples]: every node has the value that the corpus gives it."""
+        wrong = self.corpus.forest.tree[self.composed != self.gold] // self.corpus.width
+        fine: Bools = np.bincount(wrong, minlength=len(self.corpus)) == 0
+        return fine
+
+    @property
+    def undefined(self) -> Bools:
+        """[examples]: some root has no value, because a look-up below it missed."""
+        root = self.corpus.forest.root
+        lost: Bools = (self.composed[root] == UNKNOWN).reshape(len(self.corpus), -1).any(axis=1)
+        return lost
+
+    @property
+    def outputs(self) -> list[Outcome | None]:
+        """The value composed at each tree's root, None for undefined."""
+        values = [*self.facts.values, None]
+        return [values[value] for value in self.composed[self.corpus.forest.root].tolist()]
+
+
+def learn(train: Corpus, *, by: By = "type", given: Sequence[str] = (), conflicts: str = "raise") -> CompositionTree:
+    """Algorithm 2. Data that contradict themselves are an error, or with `conflicts="record"` leave those entries open.
+
+    learn(train).table("C1")      {('¬', 'F'): 'T', ('ε', 'F'): 'F', ('¬', 'T'): 'F', ('ε', 'T'): 'T'}
+    """
+    if conflicts not in ("raise", "record"):
+        raise SpecError(f"conflicts={conflicts!r}: 'raise' an error or 'record' them")
+    facts = FactTable(by, given)
+    shown = facts.add(train, facts=False)
+    check_given(facts)
+    found = conflicts_of(facts, shown, "train", shown)
+    if found and conflicts == "raise":
+        raise FairnessError(told(found[0], {"train": train}))
+    return CompositionTree(facts, found)
+
+
+def compose(tree: CompositionTree, corpus: Corpus) -> Answers:
+    """Algorithm 1 on every example of a corpus; the values that the corpus gives are only kept for comparison."""
+    return Answers(corpus, tree.facts, *tree.facts.compose(corpus, tree.undefined))
+
+
+def conflicts_of(facts: FactTable, train: Shown, split: str, shown: Shown) -> tuple[Conflict, ...]:
+    """The conflicts that `shown` has with the table, each with the place that said otherwise before."""
+    clashing = np.flatnonzero(shown.clash >= 0).tolist()
+    made = []
+    for fact, (function, inputs, output) in zip(clashing, facts.rows(clashing), strict=True):
+        node = int(shown.clash[fact])
+        earlier = train if fact < len(train.first) and train.first[fact] >= 0 else shown
+        before = Place("train" if earlier is train else split, *earlier.place(int(earlier.first[fact])))
+        made.append(
+            Conflict(function, inputs, (output, shown.output(node)), (before, Place(split, *shown.place(node))))
+        )
+    return tuple(made)
+
+
+def told(conflict: Conflict, corpora: dict[str, Corpus]) -> str:
+    """A conflict in one sentence, with file, line and node of both sides."""
+    sides = [
+        f"{value!r} at {where(corpora[split], int(corpora[split].forest.start[row * corpora[split].width]) + node)}"
+        for value, (split, row, node) in zip(conflict.outputs, conflict.places, strict=True)
+    ]
+    inputs = ", ".join(map(str, conflict.inputs))
+    return f"{conflict.function}({inputs}) is {sides[0]}, but {sides[1]}; one input has one output"
+
+
+def check_given(facts: FactTable) -> None:
+    """Every name or pattern in `given` must stand for some function."""
+    for pattern in facts.given:
+        if not known_functions([pattern], facts.functions):
+            near = did_you_mean(pattern, facts.functions)
+            raise SpecError(f"given: no function is called {pattern!r} or matches it. {near}")

@@ -1,0 +1,138 @@
+"""What every model is: settings that build a module, and a module that reads a Batch and gives an Output.
+
+    @MODELS.add("mean")
+    @dataclass(frozen=True)
+    class Mean(Model):
+        \"\"\"The mean of the embeddings.\"\"\"
+        width: int = 64
+        def build(self, shape): return MeanModule(self, shape)
+
+A new model is one new file in `pomona.models`; its fields are its settings, and the contract tests pick it up. A module
+draws its first weights from torch's generator, which training seeds for it, and everything else from the generator it
+is handed: `module(batch, random)`. Without one, or in evaluation, it must not draw at all.
+
+A model that does not read sentences with one tree and one answer says so in `read`: it turns a corpus into a Feed of
+its own, whose batches are what its module is handed. Training asks nothing of them but `targets`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from pomona.base.compiled import Ints
+from pomona.base.registry import Registry
+from pomona.data.corpus import Corpus
+from pomona.models.inputs.sentences import Sentences
+from pomona.trees.forest import Forest
+
+
+class Feed(Protocol):
+    """A corpus in the numbers of one model."""
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """What a row costs: rows of like length are batched together."""
+
+    @property
+    def targets(self) -> npt.NDArray[np.int64]:
+        """[rows] or [rows, answers], positions among the outcomes; -1 where there is no answer."""
+
+    def __len__(self) -> int: ...
+
+    def batch(self, rows: Ints, device: torch.device | str = "cpu") -> Any:
+        """What the module is handed: it has `rows`, and `targets` as a tensor."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a module must know of its task: how many words and answers there are, and which quirks are asked for."""
+
+    vocabulary: int
+    classes: int
+    fidelity: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Output:
+    """What a model says of a batch.
+
+    `trees` are the binary trees it built, if any; `nodes` has a row for each of their nodes in post-order, or, without
+    trees, for each token. `sentences` has a row for each example, where neither its root nor its last token stands for
+    it. All three are given in evaluation only. The loss is the cross entropy of the logits unless the module gives its
+    own as `loss`; `penalty` is added to either.
+    """
+
+    logits: Tensor  # [batch, classes] or [batch, answers, classes]
+    trees: Forest | None = None
+    nodes: Tensor | None = None
+    sentences: Tensor | None = None
+    penalty: Tensor | None = None
+    loss: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Model:
+    """Settings of a model."""
+
+    name: ClassVar[str]
+    example: ClassVar[str] = "listops/d20s"  # a task that it can be trained on
+    gpu: ClassVar[bool] = True  # whether it can be computed anywhere but on the processor
+    quirks: ClassVar[bool] = False  # whether it can have those of the ListOps paper's code
+
+    def words(self, corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """The words that the model knows and the answers it may give, from what it is trained on."""
+        return corpus.vocabulary, corpus.outcomes
+
+    def read(self, corpus: Corpus, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> Feed:
+        """The corpus in the model's own numbers."""
+        return Sentences.of(corpus, vocabulary, outcomes)
+
+    def evidence(self, train: Corpus, dev: Corpus) -> dict[str, Any]:
+        """What shows that dev is held out in the sense of the task; kept in the run as certificate.json."""
+        return {}
+
+    def build(self, shape: Shape) -> nn.Module:
+        raise NotImplementedError(f"{type(self).__name__} must define build(shape)")
+
+
+MODELS: Registry[Model] = Registry("model", "pomona.models.sentence", "pomona.models.pair", "pomona.models.sequence")
+
+
+@contextmanager
+def threads_of(count: int) -> Iterator[None]:
+    """Torch computes with so many threads inside, and with as many as before afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Torch's own generator begins at `seed` inside and is as it was afterwards."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def dropped(x: Tensor, share: float, random: torch.Generator | None) -> Tensor:
+    """Dropout whose mask comes from the generator that a module is handed; without one nothing is dropped."""
+    if not share or random is None:
+        return x
+    kept = torch.rand(x.shape, generator=random, device=x.device) >= share
+    return x * kept / (1 - share)
+
+
+def halved(width: int, shape: Shape) -> int:
+    """The size of h (and of c) in a tree model of this width: half of it in the paper's code."""
+    return width // 2 if "half_width" in shape.fidelity else width

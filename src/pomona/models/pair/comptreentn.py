@@ -1,0 +1,118 @@
+"""CompTreeNTN: the aligned tree with a neural tensor network for a cell (Socher et al. 2013; Geiger et al. 2019).
+
+    h_k = f(c^T V_k c + W_k c + b_k),     c = [children]
+
+c^T V_k c asks only for the symmetric part of V_k, so V holds one number for each pair i <= j of places of c, and the
+products c_i c_j of many rows times V are one product of matrices with half the work. The products are made in a
+compiled loop, some rows at a time so that they stay near the processor, and made again on the way back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pomona.base.compiled import Floats, summed
+from pomona.models.layers.aligned_tree import ClassifiedTree, TreeModel
+from pomona.models.layers.pair_heads import activated, first_weights
+from pomona.models.model import MODELS, Shape
+
+ROWS = 128  # whose products are held at once
+
+
+@MODELS.add("comptreentn")
+@dataclass(frozen=True)
+class CompTreeNTN(TreeModel):
+    """A neural tensor network composes premise and hypothesis together, along the aligned tree."""
+
+    def build(self, shape: Shape) -> nn.Module:
+        return ClassifiedTree(self, shape, lambda arity: TensorCell(self, arity))
+
+
+class TensorCell(nn.Module):
+    def __init__(self, settings: CompTreeNTN, arity: int) -> None:
+        super().__init__()
+        inputs, width = arity * settings.width, settings.width
+        self.activation = settings.activation
+        self.weight = nn.Parameter(first_weights(width, inputs, settings.activation))
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.tensor = nn.Parameter(torch.randn(inputs * (inputs + 1) // 2, width) / inputs / math.sqrt(2))
+
+    def forward(self, children: Sequence[Tensor]) -> Tensor:
+        c = torch.cat(list(children), -1)
+        flat = c.flatten(0, -2)
+        if c.device.type == "cpu":
+            twice: Tensor = _Products.apply(flat, self.tensor)  # type: ignore[no-untyped-call]
+        else:
+            twice = plain_products(flat, self.tensor)
+        h = nn.functional.linear(flat, self.weight, self.bias) + twice
+        return activated(h, self.activation).view(*c.shape[:-1], -1)
+
+
+def plain_products(c: Tensor, tensor: Tensor) -> Tensor:
+    """The sum over i <= j of c_i c_j V_ij, [rows, width]."""
+    one, two = torch.triu_indices(c.shape[1], c.shape[1])
+    return (c[:, one] * c[:, two]) @ tensor
+
+
+class _Products(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, c: Tensor, tensor: Tensor) -> Tensor:
+        c = c.contiguous()
+        ctx.save_for_backward(c, tensor)
+        out, products = c.new_empty(len(c), tensor.shape[1]), c.new_empty(ROWS, len(tensor))
+        for first in range(0, len(c), ROWS):
+            some = c[first : first + ROWS]
+            _forth(some.numpy(), products.numpy())
+            torch.mm(products[: len(some)], tensor, out=out[first : first + ROWS])
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, d_out: Tensor) -> Any:
+        c, tensor = ctx.saved_tensors
+        d_out = d_out.contiguous()
+        d_c, d_tensor = torch.zeros_like(c), torch.zeros_like(tensor)
+        products, turned = c.new_empty(ROWS, len(tensor)), tensor.t()
+        for first in range(0, len(c), ROWS):
+            some, back = c[first : first + ROWS], d_out[first : first + ROWS]
+            made = products[: len(some)]
+            _forth(some.numpy(), products.numpy())
+            d_tensor.addmm_(made.t(), back)
+            torch.mm(back, turned, out=made)
+            _back(some.numpy(), products.numpy(), d_c[first : first + ROWS].numpy())
+        return d_c, d_tensor
+
+
+@summed
+def _forth(c: Floats, products: Floats) -> None:
+    """c_i c_j for i <= j, row by row."""
+    width = c.shape[1]
+    for row in range(len(c)):
+        at = 0
+        for i in range(width):
+            one = c[row, i]
+            for j in range(i, width):
+                products[row, at + j - i] = one * c[row, j]
+            at += width - i
+
+
+@summed
+def _back(c: Floats, d_products: Floats, d_c: Floats) -> None:
+    """The derivative of `_forth`."""
+    width = c.shape[1]
+    for row in range(len(c)):
+        at = 0
+        for i in range(width):
+            one, total = c[row, i], c[row, i] * 0
+            for j in range(i, width):
+                d = d_products[row, at + j - i]
+                total += d * c[row, j]
+                d_c[row, j] += d * one
+            d_c[row, i] += total
+            at += width - i

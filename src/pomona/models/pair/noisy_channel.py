@@ -1,0 +1,65 @@
+"""Vectors through a noisy channel: the aligned tree hands up vectors, and noise drowns what labels do not need.
+
+    h = normed(W_2 f(W_1 [children] + b_1) + b_2)       handed up and classified: h + noise * N(0, 1), in training only
+
+LayerNorm gives every vector the same length, so a node cannot shout over the noise: the channel from a node to its
+parent carries few bits. What the node's own question needs is worth them, what would only tell this training example
+from that one is not; so nodes of the same class come to hand up nearly the same vector, and a parent trained on some of
+them knows the others. docs/fair_nli_2019.md has the tests of this account. Without noise the tree learns its training
+set by heart; without LayerNorm it learns long vectors instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from pomona.base.errors import SpecError
+from pomona.models.layers.aligned_tree import ClassifiedTree, TreeModel, Tying
+from pomona.models.layers.pair_heads import Layer, PairBatch
+from pomona.models.model import MODELS, Shape
+
+
+@MODELS.add("noisy_channel")
+@dataclass(frozen=True)
+class NoisyChannel(TreeModel):
+    """The aligned tree with LayerNorm and noise on the vector of every node; no label is handed up."""
+
+    tying: Tying = "type"
+    noise: float = 1.0
+    norm: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.noise < 0:
+            raise SpecError(f"noise = {self.noise}: a deviation, 0 or more")
+
+    def build(self, shape: Shape) -> nn.Module:
+        return NoisyModule(self, shape)
+
+
+class Cell(nn.Module):
+    def __init__(self, settings: NoisyChannel, arity: int) -> None:
+        super().__init__()
+        self.first = Layer(arity * settings.width, settings.hidden, settings.activation)
+        self.second = nn.Linear(settings.hidden, settings.width)
+        self.norm = settings.norm
+
+    def forward(self, children: Sequence[Tensor]) -> Tensor:
+        h: Tensor = self.second(self.first(torch.cat(list(children), -1)))
+        return nn.functional.layer_norm(h, h.shape[-1:]) if self.norm else h
+
+
+class NoisyModule(ClassifiedTree):
+    settings: NoisyChannel
+
+    def __init__(self, settings: NoisyChannel, shape: Shape) -> None:
+        super().__init__(settings, shape, lambda arity: Cell(settings, arity))
+
+    def rise(self, kind: str, h: Tensor, batch: PairBatch, random: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        if random is not None and self.settings.noise:
+            h = h + self.settings.noise * torch.randn(h.shape, generator=random, dtype=h.dtype, device=h.device)
+        return h, h

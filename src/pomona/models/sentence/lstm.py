@@ -1,0 +1,64 @@
+"""LSTM over the tokens (Hochreiter and Schmidhuber 1997): the ListOps paper's sequential baseline.
+
+The state after the last token is classified. Each sentence is read from its own first token to its own last, so nothing
+depends on what else is in the batch; the paper's code pads on the left, with a word that is trained (`left_padding`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from pomona.models.inputs.sentences import Batch
+from pomona.models.layers.lstm import LSTM
+from pomona.models.layers.tree_lstm import Classifier
+from pomona.models.model import MODELS, Model, Output, Shape
+
+
+@MODELS.add("lstm")
+@dataclass(frozen=True)
+class LSTMModel(Model):
+    """A one-layer LSTM that reads from left to right."""
+
+    quirks = True
+
+    width: int = 128
+    hidden: int = 16
+
+    def build(self, shape: Shape) -> nn.Module:
+        return LSTMModule(self, shape)
+
+
+class LSTMModule(nn.Module):
+    def __init__(self, settings: LSTMModel, shape: Shape) -> None:
+        super().__init__()
+        self.padding = shape.vocabulary if "left_padding" in shape.fidelity else None
+        self.lstm = LSTM(shape.vocabulary + (self.padding is not None), settings.width, settings.width)
+        self.classifier = Classifier(
+            settings.width, settings.hidden, shape.classes, batch_layernorm="batch_layernorm" in shape.fidelity
+        )
+
+    def forward(self, batch: Batch, random: torch.Generator | None = None) -> Output:
+        tokens, start = batch.flat, batch.start  # [tokens of the batch], [batch + 1]
+        if self.padding is not None:
+            tokens, start = left_padded(tokens, start, self.padding)
+        states = self.lstm(tokens, start)  # [tokens, width]
+        logits = self.classifier(states[start[1:] - 1])
+        if self.training:
+            return Output(logits)
+        return Output(logits, nodes=states if self.padding is None else states[tokens != self.padding])
+
+
+def left_padded(
+    tokens: npt.NDArray[np.int64], start: npt.NDArray[np.int64], padding: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Every sentence as long as the longest, with `padding` in front."""
+    lengths = np.diff(start)
+    longest = int(lengths.max())
+    padded = np.full((len(lengths), longest), padding, np.int64)
+    padded[np.arange(longest) >= longest - lengths[:, None]] = tokens
+    return padded.ravel(), np.arange(len(lengths) + 1) * longest

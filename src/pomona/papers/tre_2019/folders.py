@@ -1,0 +1,79 @@
+"""The folder of an experiment: its settings, and results that are added piece by piece and never lost.
+
+    folder = Folder.open("runs/tre_2019/cpu/game-code", {"seed": 0, "pairs": 100})
+    folder.write("languages.json", ...)
+    with folder.locked(): ...
+
+Opened with other settings than it was begun with, it refuses: numbers of two experiments never mix.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pomona.base.errors import FormatError, RunError
+from pomona.base.files import replacing, write_json
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Folder:
+    path: Path
+
+    @classmethod
+    def open(cls, path: str | Path, settings: Mapping[str, Any]) -> Folder:
+        """A new folder, or the one that was begun with these settings."""
+        folder = cls(Path(path))
+        plain = json.loads(json.dumps(settings))
+        known = folder.read("settings.json", None)
+        if known is None:
+            if folder.path.is_dir() and any(folder.path.iterdir()):
+                raise RunError(
+                    f"{path} is not empty and holds no experiment; nothing was touched. Take another folder."
+                )
+            folder.write("settings.json", plain)
+        elif known != plain:
+            names = sorted(name for name in {*known, *plain} if known.get(name) != plain.get(name))
+            raise RunError(
+                f"{path} was begun with other settings ({', '.join(names)}): there {names[0]} = "
+                f"{known.get(names[0])!r}, here {plain.get(names[0])!r}. Nothing was touched; take another folder."
+            )
+        return folder
+
+    @contextmanager
+    def locked(self, part: str = "") -> Iterator[None]:
+        """Keep other processes from working here, or on this part; the system lets go when the process ends."""
+        with (self.path / f".lock{part}").open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                what = f"{part} in {self.path}" if part else str(self.path)
+                raise RunError(f"another process works on {what}; wait for it") from None
+            yield
+
+    def read(self, name: str, default: Any) -> Any:
+        place = self.path / name
+        try:
+            return json.loads(place.read_text(encoding="utf-8")) if place.exists() else default
+        except (OSError, ValueError) as error:
+            raise RunError(f"{place} cannot be read: {error}") from None
+
+    def write(self, name: str, value: Any) -> None:
+        try:
+            write_json(self.path / name, value)
+        except FormatError as error:
+            raise RunError(f"the experiment cannot be saved: {error}") from error
+
+    def write_bytes(self, name: str, content: bytes) -> None:
+        try:
+            with replacing(self.path / name) as beside:
+                beside.write_bytes(content)
+        except FormatError as error:
+            raise RunError(f"the experiment cannot be saved: {error}") from error

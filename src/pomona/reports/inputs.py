@@ -1,0 +1,172 @@
+"""What a report is made of: run folders and JSON files, told apart by what is in them.
+
+    found = gather(["runs", "results/listops_2018.json", "certificate.json"])
+    found.runs, found.results, found.fits, found.certificates
+
+A folder that holds a recipe is a run; any other folder is searched. A file that was named must be one of ours, or it is
+an error; a JSON file met in a folder that is none of ours is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pomona.base.errors import FormatError
+from pomona.base.files import read_bytes
+from pomona.fairness import Certificate
+from pomona.training.run import Run
+
+CELL = {"where": str, "row": str, "column": str}
+NUMBERS = ("printed", "measured", "deviation", "low", "high", "runs")
+
+
+@dataclass
+class Inputs:
+    """What was found, in the order of the arguments; each file with its path."""
+
+    runs: list[Run] = field(default_factory=list)
+    results: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)  # of `pomona reproduce`
+    fits: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)  # of `pomona tre --out`
+    certificates: list[tuple[Path, Certificate]] = field(default_factory=list)  # of `pomona certify --out`, or a run's
+    notes: list[str] = field(default_factory=list)  # what could not be read and is not worth losing the report over
+
+    @property
+    def empty(self) -> bool:
+        return not (self.runs or self.results or self.fits or self.certificates)
+
+
+def gather(paths: Sequence[str | Path]) -> Inputs:
+    """Everything that a report can show among these paths, each thing once."""
+    found = Inputs()
+    seen: set[Path] = set()
+    for path in map(Path, paths):
+        if not path.exists():
+            raise FormatError("there is no such file or folder; name runs, results or certificates", path=path)
+        if not _take(path, found, seen, named=True):
+            raise FormatError("there is no run, and no file of ours, in this folder", path=path)
+    return found
+
+
+def _take(path: Path, found: Inputs, seen: set[Path], *, named: bool) -> bool:
+    """Take what is here and was not taken before; False if nothing of ours is here."""
+    if path.resolve() in seen:
+        return not found.empty
+    if (path / "recipe.json").is_file():
+        seen.add(path.resolve())
+        found.runs.append(Run.read(path))
+        if (path / "certificate.json").is_file():
+            try:
+                _take(path / "certificate.json", found, seen, named=True)
+            except FormatError as error:
+                found.notes.append(f"The certificate of a run is left out: {error}.")
+        return True
+    if path.is_dir():
+        seen.add(path.resolve())  # before what is in it: a link may lead back here
+        inside = [
+            one for one in sorted(path.iterdir()) if one.name[0] != "." and (one.is_dir() or one.suffix == ".json")
+        ]
+        taken = [_take(one, found, seen, named=False) for one in inside]
+        return any(taken)
+    if not _document(path, found, named=named):
+        return False
+    seen.add(path.resolve())
+    return True
+
+
+def _document(path: Path, found: Inputs, *, named: bool) -> bool:
+    """Put a JSON file where it belongs; False if it is none of ours and nobody said that it was."""
+    try:
+        content = json.loads(read_bytes(path))
+    except (ValueError, RecursionError) as error:
+        if named:
+            raise FormatError(f"this is not JSON: {error}", path=path) from None
+        return False
+    if isinstance(content, dict):
+        evidence = content["certificate"] if "encodings" in content and "certificate" in content else content
+        if isinstance(evidence, dict) and "witnesses" in evidence and "coverage" in evidence:
+            found.certificates.append((path, Certificate.from_plain(evidence, path)))
+            return True
+        if "cells" in content:
+            found.results.append((path, checked_results(content, path)))
+            return True
+        if "per_item" in content and "certificate" in content:
+            found.fits.append((path, checked_fit(content, path)))
+            return True
+    if named:
+        raise FormatError(
+            "this is no run, no results of `pomona reproduce`, no fit of `pomona tre --out` and no certificate",
+            path=path,
+        )
+    return False
+
+
+def checked_results(content: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Results whose cells have their names and whose numbers are numbers or null."""
+    cells = content["cells"]
+    if not isinstance(cells, list):
+        raise FormatError('"cells" is not a list', path=path)
+    for number, cell in enumerate(cells):
+        if not isinstance(cell, dict) or not all(isinstance(cell.get(key), kind) for key, kind in CELL.items()):
+            raise FormatError(f'cell {number} lacks one of "where", "row", "column" as text', path=path)
+        for key in NUMBERS:
+            if not _number(cell.get(key)):
+                raise FormatError(f"cell {number}: {key} = {cell[key]!r} is neither a number nor null", path=path)
+        if cell.get("interval") is not None and not _pair(cell["interval"]):
+            raise FormatError(f"cell {number}: interval = {cell['interval']!r}, not two numbers or null", path=path)
+    if not _curves(content.get("shortcuts") or {}):
+        raise FormatError('"shortcuts" is not {data: {shortcut: {depth: [first, second, both]}}}', path=path)
+    return content
+
+
+def _curves(shortcuts: Any) -> bool:
+    """Whether what cheap information scores is there by data, name and depth, as three numbers or nulls each."""
+    if not isinstance(shortcuts, dict) or not all(isinstance(one, dict) for one in shortcuts.values()):
+        return False
+    curves = [curve for one in shortcuts.values() for curve in one.values()]
+    return all(isinstance(curve, dict) for curve in curves) and all(
+        depth.isdecimal() and isinstance(shares, list) and len(shares) == 3 and all(map(_number, shares))
+        for curve in curves
+        for depth, shares in curve.items()
+    )
+
+
+def checked_fit(content: dict[str, Any], path: Path) -> dict[str, Any]:
+    """A TRE fit whose scores are numbers."""
+    parts = (("certificate", dict), ("per_item", list), ("best", list), ("worst", list), ("compose", str))
+    for key, kind in (*parts, ("distance", str)):
+        if not isinstance(content.get(key), kind):
+            raise FormatError(f"not a fit of `pomona tre --out`: {key!r} is missing or of another kind", path=path)
+    items = [*content["best"], *content["worst"]]
+    numbers = [content.get("score"), *content["per_item"], *(one.get("tre") for one in items if isinstance(one, dict))]
+    if not all(map(_number, numbers)) or not all(isinstance(one, dict) for one in items):
+        raise FormatError("not a fit of `pomona tre --out`: a score is no number", path=path)
+    for key, kind in (("shuffle", dict), ("heldout", dict), ("interval", dict), ("notes", list)):
+        if content.get(key) and not isinstance(content[key], kind):
+            raise FormatError(f"not a fit of `pomona tre --out`: {key!r} is of another kind", path=path)
+    return content
+
+
+def checked_scores(scores: dict[str, Any], path: Path) -> dict[str, Any]:
+    """What a run has kept of a test, if its accuracy, its interval and its groups are numbers."""
+    groups = [scores.get(key) or {} for key in ("by_length", "by_nesting")]
+    if not (
+        _number(scores["accuracy"])
+        and (scores.get("interval") is None or _pair(scores["interval"]))
+        and all(isinstance(one, dict) and all(map(_pair, one.values())) for one in groups)
+    ):
+        raise FormatError("the scores kept here are not all numbers; evaluate the run again", path=path)
+    return scores
+
+
+def _pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and None not in value and all(map(_number, value))
+
+
+def _number(value: Any) -> bool:
+    """A finite number, or null where nothing was measured."""
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value))

@@ -1,0 +1,191 @@
+"""The page: one file, put together from a template, a style, our scripts, a chart library and the data.
+
+    made = report(["runs/tree", "results/listops_2018.json"], "report")
+    made.page, made.figures, made.notes
+
+Everything is inside `index.html`, because a page on disk has no origin to load more from. Its content security policy
+allows nothing but the scripts and the style whose SHA-256 it names: no eval, no inline handler, no request. Data stand
+in JSON blocks, which are not run, with `<`, `>` and `&` written as codes, so that no name can end a block. The chart
+library is Vega-Lite with its AST interpreter; it comes out of the installed package `vl-convert-python`, nothing is
+fetched.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+import pomona
+from pomona.base.errors import FormatError
+from pomona.base.files import replacing
+from pomona.reports import figures
+from pomona.reports.collect import Report, Test, collect
+from pomona.reports.inputs import gather
+from pomona.reports.packing import answers_block, corpus_block
+from pomona.reports.plots import all_plots
+from pomona.reports.style import Plot
+from pomona.reports.tables import certificate_rows, depth_words, fit_rows, paper_tables, run_rows
+from pomona.trees.drawing import shortened, visible
+
+MARK = '<meta name="generator" content="pomona report">'
+SCRIPTS = ("theme.js", "charts.js", "blocks.js", "trees.js", "explorer.js")
+EXAMPLES = 10_000
+ROOM = 8_000_000  # bytes of examples and answers in the page; beyond that it holds fewer of them
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Made:
+    """What was written, and what the report could not show."""
+
+    page: Path
+    figures: tuple[Path, ...]
+    size: int
+    notes: tuple[str, ...]
+
+
+def report(
+    paths: Sequence[str | Path],
+    out: str | Path,
+    *,
+    data: Sequence[str] = (),
+    title: str = "Pomona report",
+    examples: int = EXAMPLES,
+    with_figures: bool = True,
+    say: Say = lambda text: None,
+) -> Made:
+    """Write the report of runs, results, fits and certificates into a folder."""
+    folder = Path(out)
+    old = _old_figures(folder)
+    inputs = gather(paths)
+    if inputs.empty:
+        raise FormatError("there is nothing to report: name runs, results, fits of `pomona tre` or certificates")
+    found = collect(inputs, data, say)
+    plots = all_plots(found)
+    say(f"{len(plots)} plots")
+    content = html(found, plots, title, examples, with_figures=with_figures)
+    written = figures.write(plots, folder / "figures") if with_figures else ()
+    with replacing(folder / "index.html") as beside:
+        beside.write_text(content, encoding="utf-8", newline="\n")
+    for path in old - set(written):  # of plots that this report no longer has
+        path.unlink(missing_ok=True)
+    notes = [*found.notes, *(f"{test.name}: {note}" for test in found.tests for note in test.notes)]
+    return Made(folder / "index.html", tuple(written), len(content.encode()), tuple(notes))
+
+
+def _old_figures(folder: Path) -> set[Path]:
+    """The figures of the report that this one replaces; an index.html that is no report of ours is left alone."""
+    page = folder / "index.html"
+    if not page.is_file():
+        return set()
+    content = page.read_text(encoding="utf-8", errors="replace")
+    if MARK not in content:
+        raise FormatError("this page was not made by pomona; nothing was touched. Take another folder.", path=page)
+    return {folder / "figures" / name for name in re.findall(r'href="figures/([a-z0-9-]+\.(?:svg|pdf))"', content)}
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
+
+
+def html(found: Report, plots: Sequence[Plot], title: str, examples: int, *, with_figures: bool) -> str:
+    """The whole page as text."""
+    style = _asset("report.css")
+    script = "\n".join(_asset(name) for name in SCRIPTS)
+    library = figures.library()
+    tests = _tests(found, examples)
+    specs = {plot.key: figures.for_page(plot.spec) for plot in plots}
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment.filters |= {"seen": lambda text: visible(str(text)), "short": lambda text: shortened(str(text))}
+    return environment.from_string(_asset("page.html")).render(
+        policy=policy([library, script], [style]),
+        mark=Markup(MARK),
+        title=visible(title),
+        style=Markup(style),
+        script=Markup(script),
+        library=Markup(library),
+        plot_data=embedded(specs),
+        test_data=embedded(tests),
+        found=found,
+        plots=plots,
+        runs=run_rows(found),
+        depths=[depth_words(found, test) for test in found.tests],
+        papers=paper_tables(found),
+        certificates=certificate_rows(found),
+        fits=fit_rows(found),
+        explored=bool(tests),
+        figures=with_figures,
+        sections=_sections(found, plots, explored=bool(tests)),
+        version=pomona.__version__,
+    )
+
+
+def policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
+    """Nothing is allowed but these scripts and styles, by their hashes."""
+
+    def hashes(texts: Sequence[str]) -> str:
+        digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
+        return " ".join(f"'sha256-{digest}'" for digest in digests)
+
+    return (
+        f"default-src 'none'; script-src {hashes(scripts)}; style-src {hashes(styles)}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def embedded(value: Any) -> Markup:
+    """A value as JSON that can stand inside a script element: no text in it can end the element or open a comment."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)  # ASCII, so line separators are codes as well
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _asset(name: str) -> str:
+    return (resources.files("pomona.reports") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _sections(found: Report, plots: Sequence[Plot], *, explored: bool) -> list[tuple[str, str]]:
+    """Anchors and names for the head of the page."""
+    tests = [(f"test-{number}", f"Accuracy: {shortened(test.name)}") for number, test in enumerate(found.tests)]
+    if len(tests) == 1:
+        tests = [("test-0", "Accuracy")]
+    return [
+        *([("overview", "Runs")] if found.runs else []),
+        *tests,
+        *([("learning", "Learning")] if any(plot.section == "learning" for plot in plots) else []),
+        *([("papers", "Papers")] if found.inputs.results else []),
+        *([("certificates", "Certificates")] if found.inputs.certificates else []),
+        *([("tre", "TRE")] if found.inputs.fits else []),
+        *([("explorer", "Tree explorer")] if explored else []),
+    ]
+
+
+def _tests(found: Report, examples: int) -> list[dict[str, Any]]:
+    """The examples and answers that the explorer shows; fewer rows where all would make the page too large."""
+    shown = [test for test in found.tests if test.corpus is not None and any(entry.score for entry in test.entries)]
+    while True:
+        blocks = [_test(found, test, examples) for test in shown]
+        size = sum(len(block["bytes"]) for test in blocks for block in (test["corpus"], *test["runs"]))
+        if size <= ROOM or examples <= 1:
+            return blocks
+        largest = max(test["corpus"]["rows"] for test in blocks)
+        examples = max(1, min(int(largest * ROOM / size * 0.95), largest - 1))
+
+
+def _test(found: Report, test: Test, examples: int) -> dict[str, Any]:
+    assert test.corpus is not None
+    rows = min(examples, len(test.corpus))
+    entries = [entry for entry in test.entries if entry.score is not None]
+    return {
+        "name": shortened(test.name),
+        "corpus": corpus_block(test.corpus, rows),
+        "runs": [answers_block(entry, found.names[entry.run], rows) for entry in entries],
+    }

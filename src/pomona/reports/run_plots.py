@@ -1,0 +1,351 @@
+"""The plots of runs: accuracy on the ladder, effective depth, learning curves, trees.
+
+Names from outside stand only in the data, under field names of our own, never in an expression.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pomona.reports.collect import Report, Test, kept_shares, shares
+from pomona.reports.style import COLOURS, GREY, Plot, Row, Spec, percent
+from pomona.shortcuts.ladder import Rung
+from pomona.trees.drawing import shortened
+
+DASHES = [[1, 3], [6, 3], [2, 2], [8, 2, 2, 2], [4, 4], [10, 3], [3, 1], [1, 1]]
+LENGTHS = (10, 20, 30, 40, 50, 75, 100, 150, 200, 300, 500, 1000)
+DEPTHS = (*range(1, 11), 12, 15, 20)
+DRAWN_RUNGS = (
+    "most frequent answer", "root operator", "look-up table", "top 1 level", "top 2 levels", "top 3 levels",
+    "top 4 levels",
+)  # fmt: skip
+FEW = 10  # examples in a group below which its share says nothing
+MANY = len(COLOURS)  # runs beyond which colours stand for models, not for runs
+
+
+class Names:
+    """What runs are called in a plot, and what their colours stand for."""
+
+    def __init__(self, found: Report) -> None:
+        short = [shortened(name) for name in found.names]
+        counts = Counter(short)
+        self.runs = [f"{name} #{at + 1}" if counts[name] > 1 else name for at, name in enumerate(short)]
+        models = [shortened(run.recipe.model) for run in found.runs]
+        self.many = len(self.runs) > MANY
+        self.title = "model" if self.many else "run"
+        self.series = models if self.many else self.runs
+
+    def about(self, run: int) -> Row:
+        return {"run": self.runs[run], "series": self.series[run]}
+
+    def colour(self, rows: list[Row]) -> Spec:
+        """Colours of the series that these rows speak of; a series has the same one in every plot."""
+        kinds = list(dict.fromkeys(self.series))
+        given = {kind: COLOURS[place % len(COLOURS)] for place, kind in enumerate(kinds)}
+        here = {row["series"] for row in rows}
+        shown = [kind for kind in kinds if kind in here]
+        scale = {"domain": shown, "range": [given[kind] for kind in shown]}
+        return {"field": "series", "type": "nominal", "title": self.title, "scale": scale}
+
+
+def _highlight(name: str = "chosen") -> list[Spec]:
+    """A click in the legend leaves one series and fades the others."""
+    return [{"name": name, "select": {"type": "point", "fields": ["series"]}, "bind": "legend"}]
+
+
+def _faded(strong: float = 1.0) -> Spec:
+    return {"condition": {"param": "chosen", "value": strong}, "value": 0.12}
+
+
+# -- accuracy ----------------------------------------------------------------------------------------------------------
+
+
+def accuracy_plots(number: int, test: Test, named: Names) -> Iterator[Plot]:
+    """Accuracy against nesting, dependency depth and length with the ladder drawn in; then the ladder as a whole."""
+    amounts = {"nesting": "nesting depth", "dependency": "dependency depth", "length": "length in tokens"}
+    for key, axis in amounts.items():
+        runs, rungs = _by_group(test, key, named)
+        if runs:
+            yield Plot(
+                f"accuracy-{key}-{number + 1}", f"accuracy-{number}", f"Accuracy by {axis}", _caption(bool(rungs)),
+                _curves(runs, rungs, axis, named),
+            )  # fmt: skip
+    if test.ladder is not None:
+        yield _whole_ladder(number, test, named)
+
+
+def _caption(with_rungs: bool) -> str:
+    words = f"Lines with dots are runs, with 95 % Wilson intervals; groups of fewer than {FEW} examples are left out."
+    if with_rungs:
+        words += (
+            " Dashed grey lines see only part of an example: a run above all of them on deep or long examples has "
+            "learnt more than these."
+        )
+    return words
+
+
+def _by_group(test: Test, key: str, named: Names) -> tuple[list[Row], list[Row]]:
+    """Rows of the runs and of the rungs, from the examples where these are there, else from what was kept."""
+    runs: list[Row] = []
+    rungs: list[Row] = []
+    bounds = LENGTHS if key == "length" else DEPTHS
+    for entry in test.entries:
+        if test.corpus is None:
+            found = kept_shares(entry.scores.get(f"by_{key}"))
+        else:
+            found = [] if entry.score is None else shares(entry.score.per_example, _amount(test, key), bounds)
+        runs += [{**named.about(entry.run), **row} for row in found]
+    for rung in drawn_rungs(test):
+        rungs += [{"rung": rung.name, **row} for row in shares(rung.right.prod(axis=1), _amount(test, key), bounds)]
+    return _enough(runs), _enough(rungs)
+
+
+def _enough(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row["examples"] >= FEW]
+
+
+def _amount(test: Test, key: str) -> Any:
+    assert test.corpus is not None
+    return {"length": test.corpus.lengths, "nesting": test.corpus.nesting, "dependency": test.corpus.dependency}[key]
+
+
+def drawn_rungs(test: Test) -> list[Rung]:
+    """The rungs that are drawn as curves: well-known ones, else as many as there are dashes for."""
+    rungs = [rung for rung in test.ladder.rungs[1:] if not np.isnan(rung.accuracy)] if test.ladder else []
+    known = [rung for rung in rungs if rung.name in DRAWN_RUNGS]
+    return known if len(known) > 3 else [rung for rung in rungs if rung.answers is not None][: len(DASHES)]
+
+
+def _curves(runs: list[Row], rungs: list[Row], axis: str, named: Names) -> Spec:
+    order = sorted({row["group"] for row in (*runs, *rungs)}, key=_first_number)
+    angle = -40 if sum(map(len, order)) > 30 else 0
+    x = {"field": "group", "type": "ordinal", "sort": order, "title": axis, "axis": {"labelAngle": angle}}
+    colour = named.colour(runs)
+    y = percent("share", "right answers", scale={"domain": [0, 1]})
+    tip = [
+        {"field": "run", "title": "run"},
+        {"field": "group", "title": axis},
+        {"field": "share", "title": "right", "format": ".2%"},
+        {"field": "low", "title": "from", "format": ".2%"},
+        {"field": "high", "title": "to", "format": ".2%"},
+        {"field": "examples", "title": "examples", "format": ","},
+    ]
+    names = list(dict.fromkeys(row["rung"] for row in rungs))
+    layers: list[Spec] = []
+    if rungs:
+        layers.append(
+            {
+                "data": {"values": rungs},
+                "mark": {"type": "line", "color": GREY, "strokeWidth": 1.5},
+                "encoding": {
+                    "x": x,
+                    "y": y,
+                    "strokeDash": {
+                        "field": "rung", "type": "nominal", "title": "shortcut", "sort": names,
+                        "scale": {"domain": names, "range": DASHES[: len(names)]},
+                        "legend": {"symbolStrokeColor": GREY, "symbolSize": 400},
+                    },
+                    "tooltip": [{"field": "rung", "title": "shortcut"}, *tip[1:3], tip[-1]],
+                },
+            }
+        )  # fmt: skip
+    layers += [
+        {
+            "data": {"values": runs},
+            "mark": {"type": "rule", "strokeWidth": 1.5},
+            "encoding": {
+                "x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": colour, "opacity": _faded(0.5)
+            },
+        },
+        {
+            "data": {"values": runs},
+            "params": _highlight(),
+            "mark": {"type": "line", "point": {"size": 45, "filled": True}, "strokeWidth": 2},
+            "encoding": {
+                "x": x, "y": y, "color": colour, "detail": {"field": "run"}, "opacity": _faded(), "tooltip": tip,
+            },
+        },
+    ]  # fmt: skip
+    return {"height": 300, "layer": layers}
+
+
+def _first_number(group: str) -> tuple[int, str]:
+    """The order of groups called "<10", "10-19", "100+"."""
+    digits = group.removeprefix("<").split("-")[0].removesuffix("+")
+    number = int(digits) if digits.isdecimal() else 0
+    return (2 * number - 1 if group.startswith("<") else 2 * number), group
+
+
+def _whole_ladder(number: int, test: Test, named: Names) -> Plot:
+    assert test.ladder is not None
+    rungs = [
+        {"name": rung.name, "share": rung.accuracy, "sees": rung.sees}
+        for rung in test.ladder.rungs
+        if not np.isnan(rung.accuracy)
+    ]
+    marks = [
+        {**named.about(entry.run), "share": entry.score.value} for entry in test.entries if entry.score is not None
+    ]
+    x = percent("share", "right answers", scale={"domain": [0, 1]})
+    layers: list[Spec] = [
+        {
+            "data": {"values": rungs},
+            "mark": {"type": "bar", "color": GREY, "opacity": 0.55, "height": {"band": 0.6}},
+            "encoding": {
+                "x": x,
+                "y": {"field": "name", "type": "nominal", "sort": None, "title": None},
+                "tooltip": [
+                    {"field": "name", "title": "shortcut"}, {"field": "sees", "title": "sees"},
+                    {"field": "share", "title": "right", "format": ".1%"},
+                ],
+            },
+        },
+        {
+            "data": {"values": marks},
+            "params": _highlight(),
+            "mark": {"type": "rule", "strokeWidth": 2},
+            "encoding": {
+                "x": x, "color": named.colour(marks), "opacity": _faded(),
+                "tooltip": [{"field": "run", "title": "run"}, {"field": "share", "title": "right", "format": ".2%"}],
+            },
+        },
+    ]  # fmt: skip
+    caption = (
+        f"Grey bars: what each piece of information is worth on this test, learnt from {test.ladder.learnt_from}. "
+        "Upright lines: the runs."
+    )
+    return Plot(
+        f"ladder-{number + 1}", f"accuracy-{number}", "The shortcut ladder", caption,
+        {"height": 19 * len(rungs), "layer": layers},
+    )  # fmt: skip
+
+
+# -- effective depth, learning, trees ----------------------------------------------------------------------------------
+
+
+def depth_plots(number: int, test: Test, named: Names) -> Iterator[Plot]:
+    """How many answers are those of an evaluator that opens the top k levels, for each k."""
+    rows: list[Row] = []
+    order: list[str] = []
+    for entry in test.entries:
+        if entry.depth is not None:
+            levels = [*map(str, range(len(entry.depth["agreement"]) - 1)), "all"]
+            order = levels if len(levels) > len(order) else order
+            best = str(entry.depth["depth"]).replace("everything", "all")
+            rows += [
+                {**named.about(entry.run), "levels": level, "share": share, "best": level == best}
+                for level, share in zip(levels, entry.depth["agreement"], strict=True)
+            ]
+    if not rows:
+        return
+    shared: Spec = {
+        "x": {
+            "field": "levels", "type": "ordinal", "sort": order, "title": "levels that are opened",
+            "axis": {"labelAngle": 0},
+        },
+        "y": percent("share", "answers in common", scale={"zero": False}),
+        "color": named.colour(rows),
+        "opacity": _faded(),
+        "tooltip": [
+            {"field": "run", "title": "run"}, {"field": "levels", "title": "levels"},
+            {"field": "share", "title": "in common", "format": ".2%"},
+        ],
+    }  # fmt: skip
+    yield Plot(
+        f"effective-depth-{number + 1}", f"depth-{number}", "Effective depth",
+        "How many of a run's answers an evaluator gives that opens only the top k levels; the dot is the best k.",
+        {
+            "height": 260,
+            "data": {"values": rows},
+            "layer": [
+                {
+                    "params": _highlight(), "mark": {"type": "line", "strokeWidth": 2},
+                    "encoding": {**shared, "detail": {"field": "run"}},
+                },
+                {
+                    "transform": [{"filter": {"field": "best", "equal": True}}],
+                    "mark": {"type": "point", "filled": True, "size": 110}, "encoding": shared,
+                },
+            ],
+        },
+    )  # fmt: skip
+
+
+def learning_plots(found: Report, named: Names) -> Iterator[Plot]:
+    """Accuracy on dev and the loss, epoch by epoch."""
+    rows = [
+        {**named.about(number), "epoch": epoch + 1, **{key: entry.get(key) for key in ("dev", "train", "loss", "rate")}}
+        for number, run in enumerate(found.runs)
+        for epoch, entry in enumerate(run.curve)
+    ]
+    for key, title, axis in (
+        ("dev", "Learning curves", "right answers on dev"),
+        ("loss", "Training loss", "training loss"),
+    ):
+        known = [row for row in rows if isinstance(row[key], (int, float)) and np.isfinite(row[key])]
+        if known:
+            y = {"field": key, "type": "quantitative", "title": axis, "scale": {"zero": False}}
+            yield Plot(
+                f"learning-{key}", "learning", title, f"One line a run: {axis}, epoch by epoch.",
+                {
+                    "height": 260,
+                    "data": {"values": known},
+                    "params": _highlight(),
+                    "mark": {"type": "line", "point": {"size": 30}, "strokeWidth": 2},
+                    "encoding": {
+                        "x": {
+                            "field": "epoch", "type": "quantitative", "axis": {"tickMinStep": 1, "format": "d"},
+                            "scale": {"zero": False},
+                        },
+                        "y": {**y, "axis": {"format": ".0%"}} if key == "dev" else y,
+                        "color": named.colour(known), "detail": {"field": "run"}, "opacity": _faded(),
+                        "tooltip": [
+                            {"field": "run"}, {"field": "epoch"}, {"field": "loss", "format": ".4f"},
+                            {"field": "train", "format": ".2%"}, {"field": "dev", "format": ".2%"},
+                            {"field": "rate", "format": ".2g"},
+                        ],
+                    },
+                },
+            )  # fmt: skip
+
+
+TREES = {
+    "f1_gold": "gold trees", "f1_gold_without_root": "gold, without the root", "f1_left": "left-branching",
+    "f1_right": "right-branching", "list_recall": "lists closed as a unit",
+}  # fmt: skip
+
+
+def tree_plots(number: int, test: Test, named: Names) -> Iterator[Plot]:
+    """Parse F1 of the runs that choose trees."""
+    rows = [
+        {**named.about(entry.run), "against": title, "share": entry.scores[key]}
+        for entry in test.entries
+        for key, title in TREES.items()
+        if isinstance(entry.scores.get(key), (int, float))
+    ]
+    if rows:
+        yield Plot(
+            f"trees-{number + 1}", f"trees-{number}", "Trees: F1 of constituents",
+            "How far the trees that a model chose agree with the gold ones, and with trees that need no model.",
+            {
+                "height": 26 * len({row["against"] for row in rows}),
+                "data": {"values": rows},
+                "params": _highlight(),
+                "mark": {"type": "point", "filled": True, "size": 110},
+                "encoding": {
+                    "x": percent("share", "F1, or share of lists", scale={"domain": [0, 1]}),
+                    "y": {
+                        "field": "against", "type": "nominal", "sort": list(TREES.values()), "title": None,
+                        "axis": {"grid": True},
+                    },
+                    "color": named.colour(rows), "opacity": _faded(),
+                    "tooltip": [
+                        {"field": "run"}, {"field": "against"}, {"field": "share", "title": "share", "format": ".2%"},
+                    ],
+                },
+            },
+        )  # fmt: skip

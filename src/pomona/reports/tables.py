@@ -1,0 +1,194 @@
+"""The tables of a report as plain rows of text, ready for the template."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pomona.fairness import Certificate
+from pomona.reports.collect import Entry, Report, Test
+
+NONE = "–"
+MOST_FACTS = 24
+
+
+def run_rows(found: Report) -> list[dict[str, Any]]:
+    """One row a run, with a cell for each test."""
+    rows = []
+    for number, (name, run) in enumerate(zip(found.names, found.runs, strict=True)):
+        settings = ", ".join(f"{key} {value}" for key, value in run.recipe.settings.items())
+        dev = run.summary.get("dev", max((one.get("dev", 0.0) for one in run.curve), default=None))
+        rows.append(
+            {
+                "name": name,
+                "model": f"{run.recipe.model} ({settings})" if settings else run.recipe.model,
+                "data": run.recipe.data,
+                "seed": run.recipe.seed,
+                "epochs": f"{len(run.curve)}{'' if run.finished else f' of {run.recipe.epochs}'}",
+                "dev": NONE if dev is None else f"{dev:.2%}",
+                "tests": [_cell(_entry(test, number)) for test in found.tests],
+            }
+        )
+    return rows
+
+
+def _entry(test: Test, run: int) -> Entry | None:
+    return next((entry for entry in test.entries if entry.run == run), None)
+
+
+def _cell(entry: Entry | None) -> dict[str, str]:
+    cell = {"accuracy": NONE, "interval": "", "depth": NONE, "fits": ""}
+    if entry is None:
+        return cell
+    value = entry.score.value if entry.score else entry.scores.get("accuracy")
+    interval = entry.score.interval if entry.score else entry.scores.get("interval")
+    if isinstance(value, (int, float)):
+        cell["accuracy"] = f"{value:.2%}"
+    if interval:
+        cell["interval"] = f"{interval[0]:.1%} to {interval[1]:.1%}"
+    depth = entry.depth
+    if depth is not None:
+        best, low, high = (str(one).replace("everything", "all") for one in (depth["depth"], *depth["interval"]))
+        cell["depth"] = best if low == high else f"{best} ({low} to {high})"
+        cell["fits"] = "" if depth["fits"] else "none of these"
+    return cell
+
+
+def depth_words(found: Report, test: Test) -> list[tuple[str, str]]:
+    """What is known of the effective depth of each run, in a sentence or two."""
+    said = []
+    for entry in test.entries:
+        depth = entry.depth
+        if depth is None:
+            continue
+        best = max(depth["agreement"])
+        words = (
+            f"The evaluator that opens {_levels(depth['depth'])} gives {best:.1%} of the answers and "
+            f"{depth['explained']:.1%} of the {depth['contested']:,} on which evaluators differ; "
+            f"{depth['margin']:+.1%} against the best shortcut, {depth['rival']}."
+        )
+        if not depth["fits"]:
+            words = f"None of these describes it well: {'; '.join(depth['unlike'])}. Nearest: {words}"
+        said.append((found.names[entry.run], words))
+    return said
+
+
+def _levels(depth: int | str) -> str:
+    return str(depth) if depth == "everything" else f"the top {depth} level{'' if depth == 1 else 's'}"
+
+
+def paper_tables(found: Report) -> list[dict[str, Any]]:
+    """The tables of each paper, row by column, with what was printed and what was measured."""
+    papers = []
+    for number, (path, content) in enumerate(found.inputs.results):
+        cells = content["cells"]
+        tables = []
+        for where in dict.fromkeys(cell["where"] for cell in cells):
+            here = [cell for cell in cells if cell["where"] == where]
+            columns = list(dict.fromkeys(cell["column"] for cell in here))
+            by_place = {(cell["row"], cell["column"]): cell for cell in here}
+            rows = [
+                (row, [_number(by_place.get((row, column))) for column in columns])
+                for row in dict.fromkeys(cell["row"] for cell in here)
+            ]
+            tables.append({"where": where, "columns": columns, "rows": rows})
+        papers.append(
+            {
+                "title": str(content.get("paper") or path.stem),
+                "tables": tables,
+                "commands": list(dict.fromkeys(str(cell["command"]) for cell in cells if cell.get("command"))),
+                "section": f"paper-{number}",
+            }
+        )
+    return papers
+
+
+def _number(cell: dict[str, Any] | None) -> dict[str, str] | None:
+    if cell is None:
+        return None
+    measured, runs = cell.get("measured"), cell.get("runs") or 0
+    more = []
+    if measured is not None and runs > 1:
+        more.append(f"{runs} runs")
+        if cell.get("low") is not None and cell.get("high") is not None:
+            more.append(f"{cell['low']:g} to {cell['high']:g}")
+    elif measured is not None and runs == 1:
+        more.append("1 run")
+    return {
+        "printed": NONE if cell.get("printed") is None else f"{cell['printed']:g}",
+        "measured": NONE if measured is None else f"{measured:g}",
+        "more": ", ".join(more),
+    }
+
+
+def certificate_rows(found: Report) -> list[dict[str, Any]]:
+    """Verdict, a sentence, and the first of the missing facts."""
+    rows = []
+    for number, (path, certificate) in enumerate(found.inputs.certificates):
+        facts = [f"{one.function}({', '.join(map(str, one.inputs))})" for one in certificate.violations[:MOST_FACTS]]
+        rows.append(
+            {
+                "name": str(path),
+                "fair": certificate.fair,
+                "words": _verdict(certificate),
+                "missing": facts,
+                "more": max(0, certificate.missing - len(facts)),
+                "section": f"certificate-{number}",
+            }
+        )
+    return rows
+
+
+def _verdict(certificate: Certificate) -> str:
+    against = (
+        "all that its domains make possible" if certificate.test is None else f"{certificate.test:,} test examples"
+    )
+    needed = sum(one.needed for one in certificate.coverage)
+    words = (
+        f"{certificate.train:,} training examples, for {against}: {needed - certificate.missing:,} of the {needed:,} "
+        f"facts that are needed are shown; {len(certificate.conflicts):,} conflicts."
+    )
+    if certificate.given:
+        words += f" Taken as known: {', '.join(certificate.given)}."
+    if certificate.answered is not None and certificate.test:
+        words += (
+            f" A learner that only remembers answers {certificate.answered:,} of {certificate.test:,} test examples."
+        )
+    return words
+
+
+def fit_rows(found: Report) -> list[dict[str, Any]]:
+    """What is known of each TRE fit."""
+    rows = []
+    for number, (path, fit) in enumerate(found.inputs.fits):
+        certificate, shuffled = fit["certificate"], fit.get("shuffle") or {}
+        facts = [
+            ("TRE", _short(fit.get("score"))),
+            ("composition", fit["compose"]),
+            ("distance", fit["distance"]),
+            ("items", _short(fit.get("items"))),
+            ("status", str(certificate.get("status", NONE))),
+            ("lower bound", _short(certificate.get("lower_bound"))),
+        ]
+        if shuffled:
+            facts += [
+                (f"mean of {_short(shuffled.get('shuffles'))} shuffles", _short(shuffled.get("mean"))),
+                ("p", _short(shuffled.get("p_value"))),
+                ("normalised", _short(shuffled.get("normalized"))),
+            ]
+        if fit.get("heldout"):
+            facts.append(("held-out TRE", _short(fit["heldout"].get("score"))))
+        if fit.get("interval"):
+            facts.append(
+                ("95 % interval", f"{_short(fit['interval'].get('low'))} to {_short(fit['interval'].get('high'))}")
+            )
+        items = {
+            side: [{"item": str(one.get("item", "")), "tre": _short(one.get("tre"))} for one in fit[side]]
+            for side in ("best", "worst")
+        }
+        notes = [str(note) for note in fit.get("notes") or []]
+        rows.append({"name": str(path), "facts": facts, "notes": notes, "section": f"tre-{number}", **items})
+    return rows
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, (int, float)) else NONE

@@ -1,0 +1,195 @@
+"""Additive fits under cosine, for any number of layers over the same derivations.
+
+    fits = fit_cosine(design, [layer_1, layer_2, ...])
+
+Stationarity reads C' diag(c / |p|^2) C E = C' diag(1 / |p|) Y (spec 2f): reweighted least squares. Cosine has no scale,
+so a fair guess of |p| is the root of the number of parts, whatever the layer. With it the weights are known before any
+fit: one Gram matrix, factorised once, gives every layer its start and `descent` its metric.
+
+Items with the same parts must be given the same prediction u, and their distances sum to m - u.s, with s the sum of
+their m unit vectors. So equal items are added up first, which also proves that no lexicon comes below sum (m - |s|).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pomona.base.compiled import Floats, Ints, compiled, summed
+from pomona.representations.tre.descent import Shared, descend
+from pomona.representations.tre.design import DENSE_COLUMNS, Design, FloatArray, LinearFit, gather
+
+TOGETHER = 2_000_000  # the most numbers that are copied to stand side by side; larger layers are fitted one by one
+
+
+@dataclass(frozen=True, eq=False)
+class CosineProblem:
+    """Rows [rows, layers, numbers] that are unit vectors once scaled, or sums of `times` unit vectors."""
+
+    design: Design
+    rows: Floats
+    scale: FloatArray  # [rows, layers]
+    times: FloatArray  # [rows]
+
+    def evaluate(self, lexicon: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        design = self.design
+        return _cosine_pass(design.first, design.column, design.weight, lexicon, self.rows, self.scale, self.times)
+
+    def keep(self, layers: Any) -> CosineProblem:
+        return CosineProblem(
+            self.design, np.ascontiguousarray(self.rows[:, layers]), self.scale[:, layers].copy(), self.times
+        )
+
+
+def fit_cosine(
+    design: Design,
+    layers: Sequence[Floats],
+    *,
+    start: FloatArray | None = None,
+    tolerance: float = 1e-9,
+    limit: int = 500,
+) -> list[LinearFit]:
+    """Each layer's best lexicon found; those of one width, if small, descend together."""
+    fits: list[LinearFit] = []
+    room = max(TOGETHER // max(layers[0].size, 1), 1) if layers else 1
+    while len(fits) < len(layers):
+        batch = [layers[len(fits)]]
+        for layer in layers[len(fits) + 1 : len(fits) + room]:
+            if layer.shape != batch[0].shape:
+                break
+            batch.append(layer)
+        fits += _fit_batch(design, batch, start, tolerance, limit)
+    return fits
+
+
+def _fit_batch(
+    design: Design, layers: Sequence[Floats], start: FloatArray | None, tolerance: float, limit: int
+) -> list[LinearFit]:
+    layers = [np.ascontiguousarray(layer) for layer in layers]
+    scale = np.stack([unit_sum(layer)[0] for layer in layers], axis=1)
+    distinct, group, times = design.distinct
+    if len(layers) > 1 or len(distinct) <= 0.8 * len(design) or layers[0].size <= TOGETHER:
+        rows = np.zeros((len(distinct), len(layers), layers[0].shape[1]))
+        for position, layer in enumerate(layers):
+            _add_up(layer, scale[:, position].copy(), group, rows, position)
+        problem = CosineProblem(distinct, rows, np.ones(rows.shape[:2]), times)
+        bound = np.maximum(len(design) - np.linalg.norm(rows, axis=2).sum(axis=0), 0.0)
+    else:  # large, and hardly any rows to add up: leave the data where they are
+        problem = CosineProblem(design, layers[0][:, None], scale, np.ones(len(design)))
+        bound = _bound(layers[0], scale[:, 0], group, times)
+    shared, first = _start(problem)
+    if start is not None:
+        first = np.repeat(start[:, None], len(layers), axis=1)
+    lexicon, grad, iterations = descend(
+        problem.design, problem, first, items=len(design), tolerance=tolerance, limit=limit, shared=shared
+    )
+    # Directions have no scale of their own, and some vectors may do best by shrinking towards zero; so the gradient
+    # reported is per relative change of each vector.
+    slope = (np.abs(grad).max(axis=2) * np.linalg.norm(lexicon, axis=2)).max(axis=0) / len(design)
+    fits = []
+    for position, layer in enumerate(layers):
+        own = np.ascontiguousarray(lexicon[:, position])
+        errors = _errors(design.first, design.column, design.weight, own, layer, scale[:, position].copy())
+        fits.append(LinearFit(own, errors, float(bound[position]), float(slope[position]), int(iterations[position])))
+    return fits
+
+
+def _start(problem: CosineProblem) -> tuple[Shared | None, FloatArray]:
+    """The metric of all layers, and least squares for each with |p| guessed from the number of parts."""
+    design, shape = problem.design, problem.rows.shape
+    flat = problem.rows.reshape(len(design), -1)
+    plain = shape[1] == 1  # one layer may still have its scale to come; layers side by side are sums of unit vectors
+    scale = problem.scale[:, 0] if plain else np.ones(len(design))
+    if design.columns > DENSE_COLUMNS:
+        right = design.transposed_times(flat, scale)
+        return None, design.solve(right).reshape(-1, *shape[1:])
+    parts = np.maximum(np.diff(np.concatenate([[0.0], np.cumsum(design.weight**2)])[design.first]), 1e-9)
+    parts /= parts.mean()
+    shared = Shared.of(design, problem.times / parts)
+    right = design.transposed_times(flat, scale / np.sqrt(parts))
+    return shared, shared.solve(right).reshape(-1, *shape[1:])
+
+
+def _bound(layer: Floats, scale: FloatArray, group: Ints, times: FloatArray) -> FloatArray:
+    """Sum (m - |s|) over the items that are equal to others."""
+    repeated = np.flatnonzero(times[group] > 1)
+    which, inside = np.unique(group[repeated], return_inverse=True)
+    sums = np.zeros((len(which), 1, layer.shape[1]))
+    _add_up(layer[repeated], scale[repeated], inside.ravel(), sums, 0)
+    return np.asarray(np.maximum(len(repeated) - np.linalg.norm(sums, axis=2).sum(axis=0), 0.0))
+
+
+@summed
+def unit_sum(rows: Floats) -> tuple[FloatArray, FloatArray]:
+    """1 / |y| of each row, and the sum of y / |y|."""
+    inverse = np.empty(len(rows))
+    total = np.zeros(rows.shape[1])
+    for i in range(len(rows)):
+        row = rows[i]
+        square = 0.0
+        for j in range(len(row)):
+            square += np.float64(row[j]) * np.float64(row[j])
+        inverse[i] = 1.0 / np.sqrt(square)
+        for j in range(len(row)):
+            total[j] += inverse[i] * row[j]
+    return inverse, total
+
+
+@compiled
+def _add_up(rows: Floats, scale: Floats, group: Ints, sums: Floats, layer: int) -> None:
+    for i in range(len(rows)):
+        row, into = rows[i], sums[group[i], layer]
+        for j in range(len(row)):
+            into[j] += scale[i] * row[j]
+
+
+@summed
+def _cosine_pass(
+    first: Ints, column: Ints, weight: Floats, lexicon: Floats, rows: Floats, scale: Floats, times: Floats
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """For each layer: sum of times - c, its gradient -C'[(y - c u) / |p|], and each row's curvature c / |p|^2."""
+    layers, width = rows.shape[1], rows.shape[2]
+    flat = lexicon.reshape(len(lexicon), layers * width)
+    grad = np.zeros((len(lexicon), layers * width))
+    guess = np.empty(layers * width)
+    total = np.zeros(layers)
+    curvature = np.empty((len(rows), layers))
+    for i in range(len(rows)):
+        gather(guess, first[i], first[i + 1], column, weight, flat)
+        for layer in range(layers):
+            own, row, unit = guess[layer * width : (layer + 1) * width], rows[i, layer], scale[i, layer]
+            square, dot = 0.0, 0.0
+            for j in range(width):
+                square += own[j] * own[j]
+                dot += own[j] * np.float64(row[j])
+            size = max(np.sqrt(square), 1e-150)
+            cosine = dot * unit / size
+            total[layer] += times[i] - cosine
+            curvature[i, layer] = max(cosine, 1e-3 * times[i]) / size**2
+            radial, lateral = cosine / size**2, unit / size
+            for j in range(width):
+                own[j] = radial * own[j] - lateral * row[j]
+        for entry in range(first[i], first[i + 1]):
+            slope, w = grad[column[entry]], weight[entry]
+            for j in range(len(guess)):
+                slope[j] += w * guess[j]
+    return total, grad.reshape(lexicon.shape), curvature
+
+
+@summed
+def _errors(first: Ints, column: Ints, weight: Floats, lexicon: Floats, rows: Floats, scale: Floats) -> FloatArray:
+    """1 - cosine of each row."""
+    out = np.empty(len(rows))
+    guess = np.empty(lexicon.shape[1])
+    for i in range(len(rows)):
+        gather(guess, first[i], first[i + 1], column, weight, lexicon)
+        row = rows[i]
+        square, dot = 0.0, 0.0
+        for j in range(len(guess)):
+            square += guess[j] * guess[j]
+            dot += guess[j] * np.float64(row[j])
+        out[i] = 1.0 - dot * scale[i] / max(np.sqrt(square), 1e-150)
+    return out

@@ -1,0 +1,275 @@
+"""One quasi-Newton loop for the smooth additive fits, over any number of layers at once.
+
+    lexicon, gradient, iterations = descend(design, problem, start, tolerance=1e-9, limit=500)
+
+Lexicons are [columns, layers, numbers]: the layers of a network stand side by side, so that each iteration is one pass
+over the design, one solve and a handful of array operations for all of them. Every layer has its own step, memory and
+stop, so it goes where it would go alone; layers that have settled are dropped once they are half of those on board.
+
+The first guess of the Hessian is H = C' diag(curvature) C. Two ways to have it: `shared`, one factor for all layers and
+all iterations with a scale for each layer, which is all that the usual case needs; or each layer's own, refreshed as
+the curvature settles, for what is left after PATIENCE iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from pomona.base.compiled import Floats, Ints, compiled, summed
+from pomona.representations.tre.design import DENSE_COLUMNS, Design, FloatArray
+
+PATIENCE = 32  # iterations with the shared factor before each layer gets its own
+SMALL = 256  # columns up to which a factor is cheap enough to be inverted, and to be refreshed at every iteration
+MEMORY = 12  # moves that the quasi-Newton recursion remembers
+
+Metric = Callable[[FloatArray], FloatArray]  # multiplication by H^{-1}, [columns, layers, numbers]
+
+
+class Problem(Protocol):
+    """What is minimised: one number for each layer."""
+
+    def evaluate(self, lexicon: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The values [layers], the gradient and the curvature of each row [rows, layers]."""
+        ...
+
+    def keep(self, layers: npt.NDArray[np.bool_]) -> Problem:
+        """The same problem for some of its layers."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """H = scale * C' diag(weight) C with one weight for each row, whatever the layer."""
+
+    weight: FloatArray  # [rows]
+    factor: Any  # of C' diag(weight) C
+
+    @staticmethod
+    def of(design: Design, weight: FloatArray) -> Shared:
+        return Shared(weight, _factor(design.weighted_gram(weight)))
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """(C' diag(weight) C)^{-1} B for [columns, numbers] or [columns, layers, numbers]."""
+        return _solve(self.factor, right.reshape(len(right), -1)).reshape(right.shape)
+
+    def metric(self, curvature: FloatArray) -> Metric:
+        scale = (curvature / self.weight[:, None]).mean(axis=0)[:, None]
+        return lambda right: self.solve(right) / scale
+
+
+@dataclass(eq=False)
+class Moves:
+    """The last moves of every layer and the changes of the gradient they met; the oldest is written over."""
+
+    moved: FloatArray  # [MEMORY, columns, layers, numbers]
+    changed: FloatArray
+    inverse: FloatArray  # [MEMORY, layers]: 1 / (move . change), or 0 for what a layer should not remember
+    made: int = 0
+
+    @staticmethod
+    def like(lexicon: FloatArray) -> Moves:
+        shape = (MEMORY, *lexicon.shape)
+        return Moves(np.empty(shape), np.empty(shape), np.zeros((MEMORY, lexicon.shape[1])))
+
+    def remember(self, lexicon: FloatArray, ahead: FloatArray, grad: FloatArray, grad_ahead: FloatArray) -> None:
+        place = self.made % MEMORY
+        moved = np.subtract(ahead, lexicon, out=self.moved[place])
+        changed = np.subtract(grad_ahead, grad, out=self.changed[place])
+        bend = dots(moved, changed)
+        sound = bend > 1e-14 * np.sqrt(dots(moved, moved) * dots(changed, changed))
+        self.inverse[place] = np.where(sound, 1.0 / np.where(sound, bend, 1.0), 0.0)
+        self.made += 1
+
+    def forget(self, layers: npt.NDArray[np.bool_]) -> None:
+        self.inverse[:, layers] = 0.0
+
+    def keep(self, layers: npt.NDArray[np.bool_]) -> Moves:
+        return Moves(self.moved[:, :, layers], self.changed[:, :, layers], self.inverse[:, layers], self.made)
+
+    def direction(self, grad: FloatArray, metric: Metric) -> FloatArray:
+        """The L-BFGS recursion: apply the inverse Hessian that the moves and changes imply, downhill."""
+        rest = grad.copy()
+        newest_first = np.arange(self.made - 1, max(self.made - MEMORY, 0) - 1, -1) % MEMORY
+        weight = np.zeros(self.inverse.shape)
+        _unwind(rest, self.moved, self.changed, self.inverse, newest_first, weight)
+        rest = metric(rest)
+        _rewind(rest, self.moved, self.changed, self.inverse, newest_first[::-1].copy(), weight)
+        return np.negative(rest, out=rest)
+
+
+def descend(
+    design: Design,
+    problem: Problem,
+    lexicon: FloatArray,
+    *,
+    items: int,
+    tolerance: float,
+    limit: int,
+    shared: Shared | None = None,
+) -> tuple[FloatArray, FloatArray, npt.NDArray[np.int64]]:
+    """Minimise each layer from its start; returns lexicons, gradients and the iterations each layer took.
+
+    A layer stops when the largest entry of its gradient is below `tolerance` times `items`.
+    """
+    best, slopes = lexicon.copy(), np.empty_like(lexicon)
+    iterations = np.zeros(lexicon.shape[1], np.int64)
+    aboard = np.arange(lexicon.shape[1])  # the layers still in the arrays below
+    value, grad, curvature = problem.evaluate(lexicon)
+    metric = shared.metric(curvature) if shared else _own_metric(design, curvature)
+    moves = Moves.like(lexicon)
+    stuck = np.zeros(len(aboard), np.bool_)
+    for done in range(limit + 1):
+        stuck |= _largest(grad) <= tolerance * items
+        if 2 * stuck.sum() >= len(stuck) or done == limit:
+            best[:, aboard], slopes[:, aboard] = lexicon, grad
+            if stuck.all() or done == limit:
+                break
+            if stuck.any():
+                rest = ~stuck
+                aboard, stuck, problem = aboard[rest], stuck[rest], problem.keep(rest)
+                value, lexicon, grad, curvature = value[rest], lexicon[:, rest], grad[:, rest], curvature[:, rest]
+                moves = moves.keep(rest)
+                metric = shared.metric(curvature) if shared else _own_metric(design, curvature)
+        direction = moves.direction(grad, metric)
+        slope = dots(direction, grad)
+        stuck |= np.abs(slope) <= 1e-6 * tolerance * items  # a full step would gain less than the score has digits
+        stale = (slope >= 0.0) & ~stuck  # the memory misleads: fall back to the reweighted least-squares step
+        if stale.any():
+            moves.forget(stale)
+            direction[:, stale] = -metric(grad)[:, stale]
+            slope = dots(direction, grad)
+        step, ahead, value_ahead, grad_ahead, curvature = _search(problem, lexicon, direction, value, slope, stuck)
+        failed = (step == 0.0) & ~stuck
+        if failed.any():
+            stuck |= failed & ~moves.inverse.any(axis=0)
+            moves.forget(failed)
+        iterations[aboard[~stuck]] = done + 1
+        moves.remember(lexicon, ahead, grad, grad_ahead)
+        lexicon, value, grad = ahead, value_ahead, grad_ahead
+        if shared is not None and done >= PATIENCE:
+            shared = None
+        if shared is None and (design.columns <= SMALL or done & (done + 1) == 0):
+            metric = _own_metric(design, curvature)
+    return best, slopes, iterations
+
+
+def _search(
+    problem: Problem, lexicon: FloatArray, direction: FloatArray, value: FloatArray, slope: FloatArray, stuck: Any
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Halve each layer's step until it gains enough; a step of 0 where none does."""
+    step = np.where(stuck, 0.0, 1.0)
+    for attempt in range(31):
+        ahead = lexicon + step[:, None] * direction
+        value_ahead, grad_ahead, curvature = problem.evaluate(ahead)
+        enough = (step == 0.0) | (value_ahead <= value + 1e-4 * step * slope + 1e-14 * np.abs(value))
+        if enough.all():
+            break
+        step = np.where(enough, step, 0.5 * step if attempt < 29 else 0.0)
+    return step, ahead, value_ahead, grad_ahead, curvature
+
+
+def _own_metric(design: Design, curvature: FloatArray) -> Metric:
+    """Each layer's own C' diag(curvature) C, or its diagonal where there are too many columns."""
+    each = [_one_metric(design, np.ascontiguousarray(column)) for column in curvature.T]
+    return lambda right: np.stack([solve(right[:, layer]) for layer, solve in enumerate(each)], axis=1)
+
+
+def _one_metric(design: Design, curvature: Floats) -> Metric:
+    if design.columns > DENSE_COLUMNS:
+        diagonal = np.bincount(
+            design.column, design.weight**2 * np.repeat(curvature, np.diff(design.first)), minlength=design.columns
+        )
+        inverse = 1.0 / np.maximum(diagonal, diagonal.max() * 1e-9)
+        return lambda right: np.asarray(inverse[:, None] * right)
+    factor = _factor(design.weighted_gram(curvature))
+    return lambda right: _solve(factor, right)
+
+
+def _factor(gram: FloatArray) -> Any:
+    """The Cholesky factor, with a ridge for directions that the data leave open; small ones as an inverse."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    gram.flat[:: len(gram) + 1] += 1e-9 * float(gram.diagonal().max())
+    factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+    if len(gram) > SMALL:
+        return factor
+    inverse = cho_solve(factor, np.eye(len(gram)), check_finite=False)
+    return 0.5 * (inverse + inverse.T)
+
+
+def _solve(factor: Any, right: FloatArray) -> FloatArray:
+    from scipy.linalg import cho_solve
+
+    if isinstance(factor, np.ndarray):
+        return np.asarray(factor @ right)
+    return np.ascontiguousarray(cho_solve(factor, right, check_finite=False))
+
+
+@summed
+def dots(left: Floats, right: Floats) -> FloatArray:
+    """One inner product for each layer."""
+    columns, layers, width = left.shape
+    out = np.zeros(layers)
+    for v in range(columns):
+        for layer in range(layers):
+            a, b = left[v, layer], right[v, layer]
+            total = 0.0
+            for j in range(width):
+                total += a[j] * b[j]
+            out[layer] += total
+    return out
+
+
+@compiled
+def _largest(grad: Floats) -> FloatArray:
+    """The largest entry of each layer; not a number where one is not."""
+    columns, layers, width = grad.shape
+    out = np.zeros(layers)
+    for v in range(columns):
+        for layer in range(layers):
+            top = out[layer]
+            for j in range(width):
+                size = abs(grad[v, layer, j])
+                if not size <= top:
+                    top = size
+            out[layer] = top
+    return out
+
+
+@summed
+def _unwind(rest: Floats, moved: Floats, changed: Floats, inverse: Floats, order: Ints, weight: Floats) -> None:
+    columns, layers, width = rest.shape
+    for layer in range(layers):
+        for k in order:
+            dot = 0.0
+            for v in range(columns):
+                a, b = moved[k, v, layer], rest[v, layer]
+                for j in range(width):
+                    dot += a[j] * b[j]
+            weight[k, layer] = dot * inverse[k, layer]
+            for v in range(columns):
+                a, b = changed[k, v, layer], rest[v, layer]
+                for j in range(width):
+                    b[j] -= weight[k, layer] * a[j]
+
+
+@summed
+def _rewind(rest: Floats, moved: Floats, changed: Floats, inverse: Floats, order: Ints, weight: Floats) -> None:
+    columns, layers, width = rest.shape
+    for layer in range(layers):
+        for k in order:
+            dot = 0.0
+            for v in range(columns):
+                a, b = changed[k, v, layer], rest[v, layer]
+                for j in range(width):
+                    dot += a[j] * b[j]
+            more = weight[k, layer] - dot * inverse[k, layer]
+            for v in range(columns):
+                a, b = moved[k, v, layer], rest[v, layer]
+                for j in range(width):
+                    b[j] += more * a[j]

@@ -1,0 +1,198 @@
+"""Representations and derivations from files.
+
+Representations: `.npy`, `.npz` (one array, or the one named), Parquet (a column of lists, or numeric columns) and
+word2vec text vectors. The last two may name their rows; derivations can then pick rows by name.
+
+Derivations, `.jsonl`, one line for each item:
+
+    ["red", ["dark", "square"]]                             nested lists
+    {"derivation": ["gravy", "train"], "item": "gravy_train"}     the same, for a named row
+    {"shape": "square", "colour": "red"}                    attributes
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pomona.base.errors import FormatError, MeasureError
+from pomona.representations.tre.derivations import Derivations
+
+ARRAY_SUFFIXES = (".npy", ".npz", ".parquet", ".vec", ".txt", ".w2v")
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """Representations, with a name for each row where the file has one."""
+
+    values: npt.NDArray[Any]
+    names: tuple[str, ...] | None = None
+
+
+def read_representations(path: str | Path, key: str | None = None) -> Vectors:
+    """Read one array of representations. Pickled objects are refused: opening data must not run code."""
+    path = Path(path)
+    if not path.is_file():
+        raise FormatError("no such file.", path=path)
+    if path.suffix in (".npy", ".npz"):
+        return Vectors(_numpy(path, key))
+    if path.suffix == ".parquet":
+        return _parquet(path, key)
+    if path.suffix in (".vec", ".txt", ".w2v"):
+        return _word_vectors(path)
+    raise FormatError(f"representations are read from {', '.join(ARRAY_SUFFIXES)}; got {path.suffix!r}.", path=path)
+
+
+def _numpy(path: Path, key: str | None) -> npt.NDArray[Any]:
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise FormatError(f"not a NumPy array of numbers ({error}).", path=path) from None
+    if isinstance(loaded, np.ndarray):
+        return loaded
+    names = list(loaded.files)
+    if key is None and len(names) != 1:
+        raise FormatError(f"holds {len(names)} arrays ({', '.join(names)}); choose one with --key.", path=path)
+    chosen = key if key is not None else names[0]
+    if chosen not in names:
+        raise FormatError(f"has no array called {chosen!r}; it holds {', '.join(names)}.", path=path)
+    try:
+        return np.asarray(loaded[chosen])
+    except ValueError as error:
+        raise FormatError(f"array {chosen!r} is not made of numbers ({error}).", path=path) from None
+
+
+def _parquet(path: Path, key: str | None) -> Vectors:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise FormatError(f"not a Parquet file ({error}).", path=path) from None
+    text = [
+        field.name for field in table.schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+    ]
+    names = tuple(str(value) for value in table[text[0]].to_pylist()) if text else None
+    lists = [
+        field.name for field in table.schema if pa.types.is_list(field.type) or pa.types.is_fixed_size_list(field.type)
+    ]
+    if key is not None or lists:
+        chosen = key or lists[0]
+        if chosen not in table.column_names:
+            raise FormatError(f"has no column called {chosen!r}; it has {', '.join(table.column_names)}.", path=path)
+        rows = table[chosen].to_pylist()
+        length = len(rows[0]) if rows and rows[0] is not None else 0
+        for number, row in enumerate(rows):
+            if row is None or len(row) != length:
+                raise FormatError(f"row {number} of column {chosen!r} has another length than row 0.", path=path)
+        return Vectors(np.array(rows, np.float64), names)
+    numeric = [
+        field.name for field in table.schema if pa.types.is_floating(field.type) or pa.types.is_integer(field.type)
+    ]
+    if not numeric:
+        raise FormatError("has neither a column of lists nor numeric columns.", path=path)
+    return Vectors(np.column_stack([table[name].to_numpy() for name in numeric]).astype(np.float64), names)
+
+
+def _word_vectors(path: Path) -> Vectors:
+    """Lines of a word and its numbers, with or without a first line of two counts."""
+    names: list[str] = []
+    rows: list[npt.NDArray[np.float64]] = []
+    for number, line in _lines(path):
+        fields = line.rstrip().split(" ")
+        if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
+            continue
+        try:
+            values = np.array(fields[1:], np.float64)
+        except ValueError:
+            raise FormatError(
+                "expected a word and its numbers, separated by single spaces.", path=path, line=number
+            ) from None
+        if rows and len(values) != len(rows[0]):
+            raise FormatError(
+                f"{len(values)} numbers where the lines before have {len(rows[0])}.", path=path, line=number
+            )
+        names.append(fields[0])
+        rows.append(values)
+    if not rows or len(rows[0]) == 0:
+        raise FormatError("holds no word vectors.", path=path)
+    return Vectors(np.stack(rows), tuple(names))
+
+
+def read_derivations(path: str | Path) -> tuple[Derivations, tuple[str, ...] | None]:
+    """Derivations, and the names of the rows they belong to where the file gives them."""
+    path = Path(path)
+    if not path.is_file():
+        raise FormatError("no such file.", path=path)
+    trees: list[Any] = []
+    items: list[str] = []
+    for number, line in _lines(path):
+        try:
+            value = json.loads(line)
+        except (json.JSONDecodeError, RecursionError) as error:
+            place = error.colno if isinstance(error, json.JSONDecodeError) else None
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
+            raise FormatError(f"not JSON: {reason}.", path=path, line=number, column=place) from None
+        if isinstance(value, dict):
+            if "item" in value:
+                items.append(str(value.pop("item")))
+            value = value["derivation"] if "derivation" in value else [f"{name}={part}" for name, part in value.items()]
+        trees.append(value)
+    if not trees:
+        raise FormatError("holds no derivations.", path=path)
+    if items and len(items) != len(trees):
+        raise FormatError(f"{len(items)} of {len(trees)} lines name their item; either all do or none.", path=path)
+    try:
+        return Derivations.from_trees(trees), tuple(items) if items else None
+    except MeasureError as error:
+        raise FormatError(str(error), path=path) from None
+
+
+def match_rows(vectors: Vectors, items: tuple[str, ...] | None) -> npt.NDArray[Any]:
+    """The representations in the order of the derivations: by name where both sides have names, else as they come."""
+    if items is None:
+        return vectors.values
+    if vectors.names is None:
+        raise MeasureError("the derivations name their items, but the representations have no names to find them by.")
+    place = {name: row for row, name in enumerate(vectors.names)}
+    for number, item in enumerate(items):
+        if item not in place:
+            raise MeasureError(f"row {number}: no representation is named {item!r}.")
+    return np.asarray(vectors.values[[place[item] for item in items]])
+
+
+def read_items(path: str | Path) -> Any:
+    """One meaning or message for each item: `.jsonl`, `.npy`, or text with one message on each line."""
+    path = Path(path)
+    if not path.is_file():
+        raise FormatError("no such file.", path=path)
+    if path.suffix in (".npy", ".npz"):
+        return _numpy(path, None)
+    if path.suffix != ".jsonl":
+        return [line for _, line in _lines(path)]
+    values = []
+    for number, line in _lines(path):
+        try:
+            value = json.loads(line)
+        except (json.JSONDecodeError, RecursionError):
+            raise FormatError("not JSON.", path=path, line=number) from None
+        values.append(list(value.values()) if isinstance(value, dict) else value)
+    return values
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Numbered lines that are not blank."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield number, line.rstrip("\n")
+    except UnicodeDecodeError:
+        raise FormatError("not UTF-8 text.", path=path) from None

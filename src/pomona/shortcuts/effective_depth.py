@@ -1,0 +1,270 @@
+"""How many levels of a tree does a predictor use? The k whose truncated evaluator explains its answers.
+
+    >>> test, train = pm.generate("listops/d20s", split="test"), pm.generate("listops/d20s")
+    >>> print(effective_depth(test, predictions, train=train))
+    effective depth 2 (95 % interval 2 to 2): ...
+
+T_k(x) is the answer of the evaluator that opens the top k levels (`truncation`), T_inf the right one. Accuracy
+alone cannot tell which of them a model resembles: on most examples they all agree. So they are judged where they
+differ. The model of a predictor is T_k with a share of answers replaced at random; its likelihood grows with the number
+of answers equal to T_k, so the best k agrees most often. Another k' stays in the interval unless an exact sign test
+over the examples where T_k and T_k' differ (which of the two did the predictor follow?) rejects it.
+
+That some k is best does not mean that it is true. "None of these" is said when one of three things holds:
+
+    few       the best evaluator accounts for no more than half of the answers
+    rival     a look-up (most frequent answer, root operator, root list) accounts for more of them
+    pattern   whether the predictor follows T_k depends on the example: on T_k's answer, its root operator, its depth,
+              or on how many of the other evaluators say the same. Random noise would not know.
+
+Accuracy beyond the training depth counts as generalisation over depth only if it exceeds that of T_k with k = that
+depth on the same examples (`train_depth`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from pomona.base.compiled import Bools, Ints
+from pomona.base.errors import MeasureError
+from pomona.data.answers import answers_given
+from pomona.data.corpus import Corpus
+from pomona.shortcuts import ladder as shortcuts
+
+EVERYTHING = float("inf")
+LEVELS = 12
+LEVEL = 0.05  # of the sign tests that make the interval
+STRANGE = 1e-4  # of the tests for a pattern: four of them, and none should cry wolf
+ENOUGH = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Beyond:
+    """Accuracy on examples deeper than training, beside that of the evaluator that stops at the training depth."""
+
+    train_depth: int
+    examples: int
+    accuracy: float
+    truncated: float
+    interval: tuple[float, float]  # of the difference
+
+    @property
+    def exceeds(self) -> bool:
+        return bool(self.interval[0] > 0)
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        word = "exceeds" if self.exceeds else "does not exceed"
+        return (
+            f"beyond depth {self.train_depth} ({self.examples:,} examples) the accuracy {self.accuracy:.1%} {word} the "
+            f"{self.truncated:.1%} of an evaluator that stops there (difference {low:+.1%} to {high:+.1%})"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class EffectiveDepth:
+    """The best k, its interval and how well it fits; `inf` is the evaluator that opens everything."""
+
+    depth: float
+    interval: tuple[float, float]
+    agreement: npt.NDArray[np.float64]  # share of answers equal to T_0, T_1 .. T_levels, T_inf
+    contested: int  # examples on which the evaluators differ
+    explained: float  # share of the contested answers that the best evaluator gives
+    rival: str
+    margin: float  # of the best evaluator over that rival, in answers per answer
+    unlike: tuple[str, ...]  # why none of these is a good description; empty if one is
+    beyond: Beyond | None
+
+    @property
+    def fits(self) -> bool:
+        return not self.unlike
+
+    @property
+    def noise(self) -> float:
+        """The share of answers that the best evaluator does not give."""
+        return float(1 - self.agreement.max())
+
+    def __str__(self) -> str:
+        low, high = (_named(bound) for bound in self.interval)
+        head = f"effective depth {_named(self.depth)} (95 % interval {low} to {high})"
+        if not self.fits:
+            head = f"none of these: {'; '.join(self.unlike)}. Nearest: {head}"
+        lines = [
+            f"{head}: the evaluator gives {self.agreement.max():.1%} of the answers, {self.explained:.1%} of the "
+            f"{self.contested:,} on which evaluators differ; {self.margin:+.1%} against the best shortcut, "
+            f"{self.rival}",
+        ]
+        return "\n".join([*lines, *([str(self.beyond)] if self.beyond else [])])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON; infinity is the word "everything"."""
+        beyond = self.beyond
+        return {
+            "depth": _plain(self.depth),
+            "interval": [_plain(bound) for bound in self.interval],
+            "fits": self.fits,
+            "unlike": list(self.unlike),
+            "noise": round(self.noise, 6),
+            "agreement": [round(one, 6) for one in self.agreement.tolist()],
+            "contested": self.contested,
+            "explained": round(self.explained, 6),
+            "rival": self.rival,
+            "margin": round(self.margin, 6),
+            "beyond": None
+            if beyond is None
+            else {
+                "train_depth": beyond.train_depth,
+                "examples": beyond.examples,
+                "accuracy": round(beyond.accuracy, 6),
+                "truncated": round(beyond.truncated, 6),
+                "interval": [round(bound, 6) for bound in beyond.interval],
+                "exceeds": beyond.exceeds,
+            },
+        }
+
+
+def _plain(depth: float) -> int | str:
+    return "everything" if depth == EVERYTHING else int(depth)
+
+
+def _named(depth: float) -> str:
+    return str(_plain(depth))
+
+
+def effective_depth(
+    corpus: Corpus,
+    predictions: Sequence[Any] | npt.NDArray[Any],
+    *,
+    train: Corpus | None = None,
+    question: int = 0,
+    levels: int = LEVELS,
+    by_hand: bool = False,
+    train_depth: int | None = None,
+) -> EffectiveDepth:
+    """The effective depth of predictions: one answer (or one for each tree) an example, in the order of the corpus.
+
+    `question` chooses the tree; `by_hand` judges by the stated heuristics instead of priors; `train` is what priors and
+    look-ups are learnt from.
+    """
+    questions = shortcuts.asked(corpus).shape[1]
+    if questions != corpus.width:
+        raise MeasureError(
+            f"it is of the values of trees, and here are {questions} questions about {corpus.width} trees"
+        )
+    given = answers_given(corpus, predictions)[:, question]
+    answers = shortcuts.evaluations(corpus, train, levels, by_hand=by_hand)[:, question]
+    truth = shortcuts.asked(corpus)[:, question]
+    family = np.column_stack([answers, truth])  # [examples, levels + 2]
+    follows = family == given[:, None]
+    agreement = follows.mean(axis=0)
+    # What is right wherever anything is, opens everything as far as this corpus can tell.
+    best = levels + 1 if agreement[-1] == agreement.max() else int(np.argmax(agreement))
+    kept = [one for one in range(family.shape[1]) if not _rejected(family, follows, best, one)]
+    contested = (family != truth[:, None]).any(axis=1)
+    rivals = {
+        rung.name: rung.answers[:, question] for rung in shortcuts.lookups(corpus, train) if rung.answers is not None
+    }
+    shares = {name: float((own == given).mean()) for name, own in rivals.items()}
+    rival = max(shares, key=lambda name: shares[name])
+    return EffectiveDepth(
+        depth=_depth(best, levels),
+        interval=(_depth(min(kept), levels), _depth(max(kept), levels)),
+        agreement=agreement,
+        contested=int(contested.sum()),
+        explained=float(follows[contested, best].mean()) if contested.any() else 1.0,
+        rival=rival,
+        margin=float(agreement[best] - shares[rival]),
+        unlike=tuple(_unlike(corpus, question, family, follows[:, best], best, rivals[rival], rival, given)),
+        beyond=None if train_depth is None else _beyond(corpus, question, answers, given, truth, train_depth, levels),
+    )
+
+
+def contested(corpus: Corpus, *, train: Corpus | None = None, levels: int = LEVELS, question: int = 0) -> Bools:
+    """On which examples evaluators of different depth differ: take these to learn most from few predictions."""
+    answers = shortcuts.evaluations(corpus, train, levels)[:, question, 1:]
+    differ: Bools = (answers != shortcuts.asked(corpus)[:, [question]]).any(axis=1)
+    return differ
+
+
+def _depth(place: int, levels: int) -> float:
+    return EVERYTHING if place > levels else float(place)
+
+
+def _rejected(family: Ints, follows: Bools, best: int, other: int) -> bool:
+    """Did the predictor follow `best` rather than `other` where the two differ, more often than a coin would?"""
+    differ = family[:, best] != family[:, other]
+    wins, losses = int(follows[differ, best].sum()), int(follows[differ, other].sum())
+    if wins + losses == 0:
+        return False
+    return bool(stats.binomtest(wins, wins + losses, alternative="greater").pvalue < LEVEL)
+
+
+def _unlike(
+    corpus: Corpus, question: int, family: Ints, followed: Bools, best: int, rival: Ints, name: str, given: Ints
+) -> list[str]:
+    """Why the best evaluator is no good description; nothing if it is."""
+    found = []
+    if followed.mean() <= ENOUGH:
+        found.append(f"the best evaluator gives {followed.mean():.1%} of the answers, no more than half")
+    differ = family[:, best] != rival
+    wins, losses = int(followed[differ].sum()), int((rival == given)[differ].sum())
+    if losses > wins:
+        found.append(f"the shortcut {name!r} gives more of the answers")
+    trees = np.arange(len(corpus)) * corpus.width + min(question, corpus.width - 1)
+    sides = {
+        "its answer": family[:, best],
+        "the root operator": corpus.forest.symbol[corpus.forest.root[trees]],
+        "the nesting depth": corpus.forest.height[corpus.forest.root[trees]],
+        "how many evaluators agree": (family == family[:, [best]]).sum(axis=1),
+    }
+    for side, groups in sides.items():
+        chance = _homogeneous(groups, followed)
+        if chance < STRANGE:
+            found.append(f"whether the answers follow it depends on {side} (p = {chance:.1g})")
+    return found
+
+
+def _homogeneous(groups: Ints, followed: Bools) -> float:
+    """The p-value of a chi-square test that all groups follow equally often; small groups are joined with the next."""
+    order, numbers = np.unique(groups, return_inverse=True)
+    yes = np.bincount(numbers, followed, len(order))
+    count = np.bincount(numbers, minlength=len(order))
+    rate = followed.mean()
+    if rate in (0.0, 1.0):
+        return 1.0
+    least = 5 / min(rate, 1 - rate)
+    joined: list[list[float]] = [[0.0, 0.0]]
+    for one, size in zip(yes.tolist(), count.tolist(), strict=True):
+        if joined[-1][1] >= least:
+            joined.append([0.0, 0.0])
+        joined[-1][0] += one
+        joined[-1][1] += size
+    if len(joined) > 1 and joined[-1][1] < least:
+        last = joined.pop()
+        joined[-1] = [joined[-1][0] + last[0], joined[-1][1] + last[1]]
+    if len(joined) < 2:
+        return 1.0
+    table = np.array([[one, size - one] for one, size in joined])
+    return float(stats.chi2_contingency(table, correction=False).pvalue)
+
+
+def _beyond(
+    corpus: Corpus, question: int, answers: Ints, given: Ints, truth: Ints, train_depth: int, levels: int
+) -> Beyond | None:
+    if not 0 <= train_depth <= levels:
+        raise MeasureError(f"train_depth = {train_depth}: the evaluators stop at 0 to {levels} levels")
+    deeper = corpus.tree_nesting[:, min(question, corpus.width - 1)] > train_depth
+    count = int(deeper.sum())
+    if not count:
+        raise MeasureError(f"no example is deeper than the training depth {train_depth}")
+    right, stopped = (given == truth)[deeper], (answers[:, train_depth] == truth)[deeper]
+    difference = right.astype(float) - stopped
+    spread = 1.96 * float(difference.std() / np.sqrt(count))
+    middle = float(difference.mean())
+    return Beyond(train_depth, count, float(right.mean()), float(stopped.mean()), (middle - spread, middle + spread))

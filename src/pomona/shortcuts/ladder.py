@@ -1,0 +1,262 @@
+"""What cheap information can score: the ladder from nothing to everything, on which a model's score is to be read.
+
+    >>> test = pm.generate("listops/d20s", split="test")
+    >>> print(ladder(test, train=pm.generate("listops/d20s")))
+
+A rung is a predictor that sees only part of an example. Two kinds make up the ladder, for every task alike:
+
+    look-up      the most frequent answer of training to the same *information* about an example (`shortcuts.lookups`)
+    truncation   the top k levels of the trees, worked out exactly (`pomona.shortcuts.truncation`)
+
+and where a law is known, the best that any predictor could do with the information is a sum, not an experiment:
+`best_accuracy` for a finite law (NLI: enumerate the pairs), `copy_ceiling` for COPY arguments that training never
+showed. A task adds rungs of its own by a class attribute `shortcuts`, a mapping from names to informations, and by a
+method `ceilings`, exact accuracies on its law.
+
+Without `train`, predictors learn from one half of the corpus to answer the other, so that none answers what it saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pomona.base.compiled import Floats
+from pomona.base.errors import MeasureError, PomonaError
+from pomona.data.corpus import Corpus
+from pomona.data.task import TASKS
+from pomona.shortcuts import truncation
+from pomona.shortcuts.lookups import (
+    Information,
+    Learner,
+    Rung,
+    all_asked,
+    asked,
+    judged,
+    nothing,
+    numbered,
+    root_list,
+    root_operators,
+)
+from pomona.trees.links import copy_arguments, positions
+
+__all__ = [
+    "Information",
+    "Ladder",
+    "Rung",
+    "asked",
+    "best_accuracy",
+    "copy_ceiling",
+    "evaluations",
+    "ladder",
+    "lookups",
+    "root_list",
+    "root_operators",
+]
+
+LEVELS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Ladder:
+    """The rungs in order; `ladder["top 2 levels"]` is one of them."""
+
+    corpus: str
+    learnt_from: str
+    rungs: tuple[Rung, ...]
+
+    def __getitem__(self, name: str) -> Rung:
+        for rung in self.rungs:
+            if rung.name == name:
+                return rung
+        raise KeyError(f"no rung is called {name!r}; there are {', '.join(rung.name for rung in self.rungs)}")
+
+    def __str__(self) -> str:
+        width = max(len(rung.name) for rung in self.rungs)
+        lines = [f"{rung.name:{width}}  {_percent(rung)}  {rung.sees}" for rung in self.rungs]
+        return f"{self.corpus}, learnt from {self.learnt_from}\n" + "\n".join(lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        rows = [
+            {
+                "name": rung.name,
+                "sees": rung.sees,
+                "accuracy": _number(rung.accuracy),
+                "error": _number(rung.error),
+                "per_question": [_number(one) for one in rung.per_question],
+            }
+            for rung in self.rungs
+        ]
+        return {"corpus": self.corpus, "learnt_from": self.learnt_from, "rungs": rows}
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else round(value, 6)
+
+
+def _percent(rung: Rung) -> str:
+    shown = [*rung.per_question, rung.accuracy] if rung.right.shape[1] > 1 else [rung.accuracy]
+    return "  ".join("    -" if np.isnan(one) else f"{100 * one:5.1f}" for one in shown)
+
+
+# -- the ladder ------------------------------------------------------------------------------------------------------
+
+
+def ladder(
+    corpus: Corpus,
+    train: Corpus | None = None,
+    *,
+    levels: int = LEVELS,
+    more: Mapping[str, Information] | None = None,
+) -> Ladder:
+    """Every rung that applies to a corpus; `more` adds look-ups by informations of your own."""
+    if not len(corpus):
+        raise MeasureError("a ladder needs at least one example")
+    questions = all_asked(corpus)
+    informations: dict[str, Information] = {**_own(corpus), **dict(more or {})}
+    learn = Learner(corpus, train)
+    chance = np.full(questions.shape, 1.0 / max(1, len(np.unique(questions))))
+    rungs = [
+        Rung("nothing", "a guess among the answers there are", chance),
+        learn.table("most frequent answer", "the answers of training", nothing),
+        learn.table("root operator", "the name at the top of each tree", root_operators),
+        learn.weighed("surface counts", "how often each token occurs"),
+    ]
+    rungs += [learn.table(name, _first_line(one), one, root_operators) for name, one in informations.items()]
+    rungs += [
+        Rung(name, "the best there is with this information, on the law of the data", np.full(questions.shape, best))
+        for name, best in _ceilings(corpus).items()
+    ]
+    if questions.shape[1] != corpus.width:
+        return Ladder(repr(corpus), learn.source, tuple(rungs))  # what is asked is not the values of the trees
+    try:
+        truncation.value_prior(corpus)
+        rungs += _evaluators(corpus, learn, levels)
+    except MeasureError:
+        pass  # no digits and operators: there is nothing to evaluate
+    worded = any(word.isdigit() and len(word) > 1 for word in corpus.vocabulary)
+    if corpus.forest.link is not None and train is not None and worded:  # with digits every argument can be spelled
+        rungs.append(copy_ceiling(corpus, set(copy_arguments(train)[1].tolist())))
+    return Ladder(repr(corpus), learn.source, tuple(rungs))
+
+
+def evaluations(corpus: Corpus, train: Corpus | None, levels: int, *, by_hand: bool = False) -> npt.NDArray[np.int64]:
+    """Answers from the top 0 .. `levels` levels: [examples, trees, levels + 1], as positions in outcomes."""
+    return Learner(corpus, train).evaluated(truncation.heuristic if by_hand else truncation.truncated, levels)
+
+
+def lookups(corpus: Corpus, train: Corpus | None = None) -> list[Rung]:
+    """The rungs that only look answers up: the most frequent one, by root operator, and by the root's own list."""
+    return list(_lookups(Learner(corpus, train)))
+
+
+def _lookups(learn: Learner) -> Iterable[Rung]:
+    yield learn.table("most frequent answer", "the answers of training", nothing)
+    yield learn.table("root operator", "the name at the top of each tree", root_operators)
+    yield learn.table(
+        "look-up table", "root operator, what it makes of its own digits, their number, operators of its lists",
+        root_list, root_operators,
+    )  # fmt: skip
+
+
+def _evaluators(corpus: Corpus, learn: Learner, levels: int) -> Iterable[Rung]:
+    """The look-up table over the root's list, the truncated evaluators and, for ORCHARD, its heuristics."""
+    yield list(_lookups(learn))[-1]
+    if corpus.width > 1:
+        right = np.full((len(corpus), corpus.width), np.nan)
+        wanted = asked(corpus)
+        right[:, 1:] = wanted[:, 1:] == wanted[:, :1]
+        yield Rung("repeat the first answer", "the right answer to the first tree", right)
+    positional = {"FIRST", "LAST"} & {corpus.forest.names[symbol] for symbol in np.unique(corpus.forest.symbol)}
+    tables = {"top": truncation.truncated}
+    if corpus.width > 1 or positional:
+        tables["by hand, top"] = truncation.heuristic
+    for name, evaluate in tables.items():
+        answers = learn.evaluated(evaluate, levels)
+        for level in range(levels + 1):
+            filled = "cut lists by p(value | operator)" if name == "top" else "cut lists by their edge, or left out"
+            if level or name == "top":
+                label = f"{name} {level} level{'s' if level != 1 else ''}"
+                sees = f"lists nested {level} deep; {filled}" if level else "root operators; p(value | operator)"
+                yield judged(corpus, label, sees, answers[:, :, level])
+
+
+def _own(corpus: Corpus) -> Mapping[str, Information]:
+    """The informations that the corpus's task adds."""
+    return dict(getattr(_kind(corpus), "shortcuts", {}))
+
+
+def _ceilings(corpus: Corpus) -> Mapping[str, float]:
+    """Exact ceilings that the corpus's task knows for its law (fair NLI: parity, function words, phrase relations)."""
+    known = getattr(_kind(corpus), "ceilings", None)
+    return {} if known is None else known(corpus)
+
+
+def _kind(corpus: Corpus) -> type | None:
+    try:
+        return TASKS.entry(str(corpus.origin.get("task", "")))[0].kind
+    except PomonaError:
+        return None
+
+
+def _first_line(information: Information) -> str:
+    return str(getattr(information, "__doc__", None) or "information of a task's own").strip().split("\n")[0]
+
+
+# -- ceilings ----------------------------------------------------------------------------------------------------------
+
+
+def best_accuracy(
+    information: Sequence[Any] | npt.NDArray[Any],
+    answers: Sequence[Any] | npt.NDArray[Any],
+    weights: Floats | None = None,
+) -> float:
+    """The accuracy of the best predictor that sees only the information, on a finite law; weights default to equal.
+
+    >>> best_accuracy(["even", "even", "odd"], ["yes", "no", "no"])
+    0.6666666666666666
+    """
+    keys, labels = (numbered(part)[0] for part in (np.asarray(information), np.asarray(answers)))
+    mass = np.ones(len(keys)) if weights is None else np.asarray(weights, np.float64)
+    if not len(keys) == len(labels) == len(mass) or not len(keys) or mass.min() < 0 or mass.sum() <= 0:
+        raise MeasureError("a finite law needs a key, an answer and a weight (0 or more) for each of its cases")
+    table = np.zeros((int(keys.max()) + 1, int(labels.max()) + 1))
+    np.add.at(table, (keys, labels), mass)
+    return float(table.max(axis=1).sum() / mass.sum())
+
+
+def copy_ceiling(corpus: Corpus, seen: Collection[int], references: str | None = None) -> Rung:
+    """The best possible accuracy when only these COPY arguments mean something: all others are one unknown word.
+
+    An unknown argument is with equal chance any unknown position of the trees that may be quoted (`references`, as the
+    corpus's task says or else all earlier ones): the law of the generator. Laws of leaves are independent and go
+    through the operators exactly. Each tree is judged as if the right values of the trees before it were known. The
+    first tree has no unknowns, so for two trees this is the Bayes ceiling; with more trees it is one for each tree by
+    itself, which no predictor exceeds but which asks for the right values of earlier trees to be reached.
+    """
+    allowed = references or dict(corpus.origin.get("settings") or {}).get("references", "earlier")
+    if allowed not in ("earlier", "previous", "first"):
+        raise MeasureError(f"references = {allowed!r}: trees quote 'earlier' ones, the 'previous' or the 'first'")
+    forest = corpus.forest
+    copies = np.flatnonzero(forest.links)
+    place = positions(forest, corpus.width)
+    strange = ~np.isin(place, np.array(sorted(seen), np.int64))
+    unknown = copies[strange[copies - forest.links[copies]]]
+    leaves = np.full(len(forest.symbol), -1, np.int64)
+    leaves[unknown] = np.arange(len(unknown))
+    # Of each tree: how often each value stands at a position that means nothing; then of those that may be quoted.
+    counts = np.zeros((len(corpus), corpus.width, truncation.VALUES))
+    at = np.divmod(forest.tree[strange], corpus.width)
+    np.add.at(counts, (*at, truncation.digits(corpus)[strange]), 1.0)
+    quotable = {"earlier": counts.cumsum(axis=1), "previous": counts, "first": counts[:, [0] * corpus.width]}[allowed]
+    row, tree = np.divmod(forest.tree[unknown], corpus.width)
+    laws = quotable[row, tree - 1]
+    laws = laws / np.maximum(1e-300, laws.sum(axis=1, keepdims=True))
+    told = replace(corpus, forest=replace(forest, link=None))  # a COPY that can be read is its value
+    chance = truncation.law_of_roots(told, leaves, laws).max(axis=1).reshape(len(corpus), corpus.width)
+    return Rung("COPY ceiling", f"all but COPY arguments other than the {len(set(seen))} known ones", chance)

@@ -1,0 +1,319 @@
+"""Predictors that see only part of an example and learn its answers: look-ups and weighed counts.
+
+    learn = Learner(corpus, train)
+    learn.table("root operator", "the name at the top of each tree", root_operators).accuracy
+
+An *information* is a function of a corpus that gives a key for each example; the answer to a key is the most frequent
+one among the training examples of that key, or of the nearest coarser key where there are none. `shortcuts.ladder`
+makes ladders of such predictors. Without `train`, they learn from one half of the corpus to answer the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pomona.base.compiled import Floats, Ints
+from pomona.base.errors import MeasureError
+from pomona.data.corpus import Corpus, codes
+from pomona.shortcuts import truncation
+from pomona.trees.operators import OPERATORS
+
+Answers: TypeAlias = "npt.NDArray[np.int64]"  # [examples, questions]: positions in the corpus's outcomes
+Information: TypeAlias = Callable[
+    [Corpus], Sequence[Any] | npt.NDArray[Any]
+]  # one key an example: a number, a row, text
+FEATURES_FROM = 10_000  # training examples from which the counts are weighed; more change nothing in the first decimal
+
+
+@dataclass(frozen=True, eq=False)
+class Rung:
+    """One predictor: what it sees, its answers (None where only its accuracy is known), how often each is right.
+
+    `right` has one column a question, between 0 and 1, NaN where the predictor does not apply.
+    """
+
+    name: str
+    sees: str
+    right: npt.NDArray[np.float64]
+    answers: Answers | None = None
+
+    @property
+    def per_question(self) -> tuple[float, ...]:
+        """Accuracy on each question (ORCHARD: first tree, second tree)."""
+        return tuple(self.right.mean(axis=0).tolist())
+
+    @property
+    def accuracy(self) -> float:
+        """How often all questions are answered right; NaN where one of them is not this predictor's."""
+        return float(self.right.prod(axis=1).mean())
+
+    @property
+    def error(self) -> float:
+        """The standard error of `accuracy`."""
+        return float(self.right.prod(axis=1).std() / np.sqrt(max(1, len(self.right))))
+
+
+def asked(corpus: Corpus) -> Answers:
+    """The answers wanted, one column a question; where every target is its roots' values, as "6,2", a root is one."""
+    if corpus.targets.shape[1] == 1 and corpus.width > 1 and _paired(corpus):
+        roots: Answers = corpus.values[corpus.forest.root].reshape(len(corpus), corpus.width).astype(np.int64)
+        return roots
+    return corpus.targets.astype(np.int64)
+
+
+def _paired(corpus: Corpus) -> bool:
+    used = [corpus.outcomes[value] for value in np.unique(corpus.targets).tolist() if value >= 0]
+    if not used or not all(isinstance(one, str) and "," in one for one in used):
+        return False  # at once: what follows goes through all the examples
+    roots = corpus.values[corpus.forest.root].reshape(len(corpus), corpus.width)
+    cases = np.unique(np.column_stack([corpus.targets, roots]), axis=0)  # "Paris, France" is one answer, not two
+    return cases.min() >= 0 and all(
+        corpus.outcomes[target] == ",".join(str(corpus.outcomes[value]) for value in values)
+        for target, *values in cases.tolist()
+    )
+
+
+def all_asked(corpus: Corpus) -> Answers:
+    """The answers wanted, of a corpus in which all of them are known; else an error."""
+    wanted = asked(corpus)
+    if not wanted.shape[1]:
+        raise MeasureError(f"{corpus!r} asks for nothing: its targets are empty; leave them out to ask for the roots")
+    unknown = np.flatnonzero((wanted < 0).any(axis=1))
+    if len(unknown):
+        first = corpus[int(unknown[0])].id
+        raise MeasureError(f"{len(unknown):,} of {len(corpus):,} examples have no known answer (first: {first!r})")
+    return wanted
+
+
+def judged(corpus: Corpus, name: str, sees: str, answers: Answers) -> Rung:
+    return Rung(name, sees, (answers == asked(corpus)).astype(np.float64), answers)
+
+
+class Learner:
+    """Learns from `train`, or from either half of the corpus for the other."""
+
+    def __init__(self, corpus: Corpus, train: Corpus | None) -> None:
+        self.corpus = corpus
+        everything = np.arange(len(corpus))
+        self.folds: list[tuple[Corpus, npt.NDArray[np.int64]]]  # what to learn from, which rows to answer
+        if train is not None:
+            if not len(train):
+                raise MeasureError("the training corpus is empty")
+            wanted = asked(train)
+            mine, theirs = asked(corpus).shape[1], wanted.shape[1]
+            if mine != theirs:
+                raise MeasureError(f"the training corpus asks {theirs} questions an example, this one {mine}")
+            if not (_translated(train, wanted, corpus) >= 0).all(axis=1).any():
+                raise MeasureError("the training corpus has none of these answers")
+            self.folds, self.source = [(train, everything)], repr(train)
+        else:
+            half = (corpus.keys & np.uint64(1)).astype(bool)
+            if half.all() or not half.any():
+                half = everything % 2 == 1
+            halves = (np.flatnonzero(half), np.flatnonzero(~half))
+            if min(map(len, halves)) == 0:
+                raise MeasureError(
+                    "one example is too few to learn from one half for the other; give a training corpus"
+                )
+            self.folds = [(corpus.take(halves[1]), halves[0]), (corpus.take(halves[0]), halves[1])]
+            self.source = "the other half of it"
+
+    def table(self, name: str, sees: str, *informations: Information) -> Rung:
+        """The most frequent answer to a key, to a coarser one where that was never seen, else of all."""
+        questions = asked(self.corpus)
+        answers = np.zeros_like(questions)
+        for train, rows in self.folds:
+            part = self.corpus.take(rows)
+            wanted = _translated(train, asked(train), self.corpus)
+            known = [(_keys(information, train), _keys(information, part)) for information in reversed(informations)]
+            for question in range(questions.shape[1]):
+                found = np.full(len(rows), _mode(wanted[:, question]))
+                for mine, theirs in known:
+                    keys, other = numbered(_about(mine, question), _about(theirs, question))
+                    best, seen = most_frequent(keys, wanted[:, question], other)
+                    found = np.where(seen, best, found)
+                answers[rows, question] = found
+        return judged(self.corpus, name, sees, answers)
+
+    def weighed(self, name: str, sees: str) -> Rung:
+        """A linear softmax on counts and presence of tokens."""
+        questions = asked(self.corpus)
+        answers = np.zeros_like(questions)
+        for train, rows in self.folds:
+            wanted = _translated(train, asked(train), self.corpus)
+            usable = np.flatnonzero((wanted >= 0).all(axis=1))[:FEATURES_FROM]
+            train, wanted = train.take(usable), wanted[usable]
+            words = tuple(train.vocabulary[word] for word in np.unique(train.tokens).tolist())
+            mine, theirs = _counts(train, words), _counts(self.corpus.take(rows), words)
+            for question in range(questions.shape[1]):
+                answers[rows, question] = _softmax(mine, wanted[:, question], theirs)
+        return judged(self.corpus, name, sees, answers)
+
+    def evaluated(
+        self, evaluate: Callable[[Corpus, int, Mapping[str, Floats]], Ints], levels: int
+    ) -> npt.NDArray[np.int64]:
+        """Answers [rows, questions, levels] of truncated evaluators whose prior comes from training."""
+        place = np.array([_place(self.corpus, digit) for digit in range(truncation.VALUES)], np.int64)
+        answers: npt.NDArray[np.int64] | None = None
+        for train, rows in self.folds:
+            found = place[evaluate(self.corpus.take(rows), levels, truncation.value_prior(train))]
+            found = found.reshape(len(rows), self.corpus.width, -1)
+            if answers is None:
+                answers = np.zeros((len(self.corpus), *found.shape[1:]), np.int64)
+            answers[rows] = found
+        assert answers is not None
+        return answers
+
+
+def _place(corpus: Corpus, digit: int) -> int:
+    return corpus.outcomes.index(digit) if digit in corpus.outcomes else -1
+
+
+def _translated(corpus: Corpus, answers: Answers, into: Corpus) -> Answers:
+    """Positions in one corpus's outcomes as positions in another's, -1 where it has no such outcome."""
+    place = {outcome: position for position, outcome in enumerate(into.outcomes)}
+    table = np.array([*(place.get(outcome, -1) for outcome in corpus.outcomes), -1], np.int64)
+    return np.asarray(table[answers])
+
+
+# -- look-ups ----------------------------------------------------------------------------------------------------------
+
+
+def _keys(information: Information, corpus: Corpus) -> Any:
+    """The keys of a corpus: one an example or, as an array of three dimensions, one for each of its questions."""
+    keys = information(corpus)
+    if len(keys) != len(corpus):
+        raise MeasureError(f"an information gives one key an example; got {len(keys)} for {len(corpus)}")
+    return keys
+
+
+def _about(keys: Any, question: int) -> Any:
+    return keys[:, question] if isinstance(keys, np.ndarray) and keys.ndim == 3 else keys
+
+
+def numbered(*parts: Any) -> tuple[Ints, ...]:
+    """Equal keys get equal numbers, in all the parts alike."""
+    if all(isinstance(part, np.ndarray) and np.issubdtype(part.dtype, np.integer) for part in parts):
+        rows = np.concatenate([part.reshape(len(part), -1) for part in parts])
+        folded = np.zeros(len(rows), np.uint64)  # a 64-bit hash of each row: sorting numbers is quicker than rows
+        for column in rows.T:
+            folded = (folded ^ column.astype(np.int64).view(np.uint64)) * np.uint64(0x9FB21C651E98DF25)
+            folded ^= folded >> np.uint64(29)
+        _, numbers = np.unique(folded, return_inverse=True)
+    else:
+        index: dict[Any, int] = {}
+        numbers = np.array([index.setdefault(key, len(index)) for part in parts for key in part], np.int64)
+    ends = np.cumsum([len(part) for part in parts])[:-1]
+    return tuple(np.split(numbers, ends))
+
+
+def most_frequent(keys: Ints, answers: Ints, other: Ints) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """For each key of `other` the most frequent answer among equal `keys`, and whether there was any."""
+    size = int(max(keys.max(initial=0), other.max(initial=0))) + 1
+    labels = int(answers.max(initial=0)) + 1
+    known = answers >= 0
+    pairs, counts = np.unique(keys[known].astype(np.int64) * labels + answers[known], return_counts=True)
+    best = np.zeros(size, np.int64)
+    seen = np.zeros(size, np.bool_)
+    order = np.argsort(counts, kind="stable")  # the last written is the most frequent
+    best[pairs[order] // labels] = pairs[order] % labels
+    seen[pairs // labels] = True
+    return best[other], seen[other]
+
+
+def nothing(corpus: Corpus) -> Ints:
+    return np.zeros(len(corpus), np.int64)
+
+
+def _mode(answers: Ints) -> int:
+    return int(np.argmax(np.bincount(answers[answers >= 0], minlength=1)))
+
+
+def _codes(corpus: Corpus) -> Ints:
+    """A number for each name of the forest that is the same in every corpus."""
+    return codes(corpus.forest.names).astype(np.int64)
+
+
+def root_operators(corpus: Corpus) -> Ints:
+    """The names at the roots: [examples, trees, 1], or [examples, trees] where there is one question about several."""
+    names = _codes(corpus)[corpus.forest.symbol[corpus.forest.root]].reshape(len(corpus), corpus.width)
+    return names[:, :, None] if asked(corpus).shape[1] == corpus.width else names
+
+
+def root_list(corpus: Corpus) -> Ints:
+    """Root operator, what it makes of the digits in its own list, how many these are, and the operators beside them."""
+    forest = corpus.forest
+    inside = np.flatnonzero(forest.depth == 1)
+    tree = forest.tree[inside]
+    digit = forest.leaf[inside] & (forest.links[inside] == 0)
+    root = forest.symbol[forest.root]
+    lists = np.zeros((len(forest), len(OPERATORS) + 1), np.int64)  # how many of each operator, and COPYs
+    place = {name: position for position, name in enumerate(OPERATORS)}
+    column = np.array([place.get(name, len(OPERATORS)) for name in forest.names], np.int64)
+    np.add.at(lists, (tree[~digit], column[forest.symbol[inside[~digit]]]), 1)
+    keys = np.column_stack([_codes(corpus)[root], truncation.own_digits(corpus), lists])
+    return keys.reshape(len(corpus), corpus.width, -1)
+
+
+# -- counts ------------------------------------------------------------------------------------------------------------
+
+
+def _counts(corpus: Corpus, words: tuple[str, ...]) -> Any:
+    """Counts and presence of each word, and the length, as a sparse array: [examples, features]."""
+    from scipy import sparse
+
+    place = {word: position for position, word in enumerate(words)}
+    table = np.array([place.get(word, -1) for word in corpus.vocabulary], np.int64)[corpus.tokens]
+    rows = np.repeat(np.arange(len(corpus)), corpus.lengths)[table >= 0]
+    pairs, counts = np.unique(rows * len(words) + table[table >= 0], return_counts=True)
+    at, shape = np.divmod(pairs, max(1, len(words))), (len(corpus), len(words))
+    often = sparse.csr_array((np.log1p(counts), at), shape)
+    present = sparse.csr_array((np.ones(len(counts)), at), shape)
+    return sparse.hstack([often, present, np.log1p(corpus.lengths)[:, None]], format="csr")
+
+
+def _softmax(features: Any, answers: Ints, other: Any) -> npt.NDArray[np.int64]:
+    """Answers to `other` by multinomial logistic regression with a little shrinkage, on standardised features.
+
+    These are not sparse, so they are never made: (x - middle) / spread @ weights is worked out from x @ weights.
+    """
+    from scipy.optimize import minimize
+
+    labels, wanted = np.unique(answers[answers >= 0], return_inverse=True)
+    features = features[answers >= 0]
+    rows = features.shape[0]
+    middle = features.mean(axis=0)
+    spread = np.sqrt(np.maximum(0.0, features.power(2).mean(axis=0) - middle**2))
+    scale = np.where(spread > 1e-6, 1.0 / np.maximum(spread, 1e-6), 0.0)  # what is always the same says nothing
+    turned = features.T.tocsr()
+    truth = np.eye(len(labels))[wanted]
+
+    def scores_of(some: Any, flat: Floats) -> Floats:
+        weights = flat.reshape(-1, len(labels))  # the last row is the bias
+        scaled = scale[:, None] * weights[:-1]
+        return np.asarray(some @ scaled - middle @ scaled + weights[-1])
+
+    def loss(flat: Floats) -> tuple[float, Floats]:
+        scores = scores_of(features, flat)
+        scores -= scores.max(axis=1, keepdims=True)
+        powers = np.exp(scores)
+        totals = powers.sum(axis=1, keepdims=True)
+        value = float((np.log(totals[:, 0]) - (scores * truth).sum(axis=1)).mean() + 5e-5 * (flat @ flat))
+        wrong = (powers / totals - truth) / rows
+        slope = scale[:, None] * (turned @ wrong - np.outer(middle, wrong.sum(axis=0)))
+        return value, np.concatenate([slope.ravel(), wrong.sum(axis=0)]) + 1e-4 * flat
+
+    start = np.zeros((features.shape[1] + 1) * len(labels))
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 60}).x
+    low, high = (features.min(axis=0).toarray(), features.max(axis=0).toarray())
+    answered = []
+    for first in range(0, other.shape[0], 500):
+        # Longer examples than any in training: counts are taken for the largest that were weighed.
+        part = np.clip(other[first : first + 500].toarray(), low, high)
+        answered.append(np.argmax(scores_of(part, found), axis=1))
+    return np.asarray(labels[np.concatenate(answered)], np.int64)

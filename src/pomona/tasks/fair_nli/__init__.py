@@ -1,0 +1,3 @@
+"""Fair nli."""
+
+import pomona.tasks.fair_nli.task  # noqa: F401

@@ -1,0 +1,74 @@
+"""Labels of a file, asked again of a prover that knows nothing of our tables.
+
+    report = verify_labels(corpus, "z3", sample=500, seed=7)
+    report.asked, report.disagreements, report.unknown
+
+A sample of the rows (all of them with `sample=None`) goes to one of the labellers of `provers`. A disagreement names
+row, given label and the prover's; a prover that runs out of time has said nothing, and that is counted, not hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pomona.base.errors import SpecError
+from pomona.base.randomness import random_order, stream_key
+from pomona.data.corpus import Corpus
+from pomona.tasks.fair_nli.logic.aligned import check_shape, sentences
+from pomona.tasks.fair_nli.logic.provers import Labeller, labeller
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A row whose label a prover contradicts."""
+
+    row: int
+    given: str
+    proved: str
+
+    def __str__(self) -> str:
+        return f"the file says {self.given}, the prover {self.proved}"
+
+
+@dataclass(frozen=True)
+class LabelReport:
+    """What a prover said about the labels of a corpus."""
+
+    prover: str
+    asked: int
+    disagreements: tuple[Disagreement, ...]
+    unknown: tuple[tuple[int, str], ...]  # row and reason
+
+    @property
+    def holds(self) -> bool:
+        """Nothing was contradicted (unknown is not contradicted)."""
+        return not self.disagreements
+
+
+def verify_labels(
+    corpus: Corpus,
+    prover: str | Labeller = "z3",
+    sample: int | None = 1000,
+    seed: int = 0,
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> LabelReport:
+    """Ask a prover for the labels of some rows; `progress` hears 1 after each."""
+    asked = labeller(prover) if isinstance(prover, str) else prover
+    check_shape(corpus.forest)
+    if sample is not None and sample < 0:
+        raise SpecError(f"sample = {sample}: 0 or more rows, or None for all")
+    rows = random_order(stream_key("verify labels", seed), len(corpus))[:sample]
+    rows.sort()
+    disagreements, unknown = [], []
+    for row in rows.tolist():
+        verdict = asked.label(*sentences(corpus, row))
+        given = str(corpus.outcomes[corpus.targets[row, 0]])
+        if verdict.label is None:
+            unknown.append((row, verdict.reason))
+        elif verdict.text != given:
+            disagreements.append(Disagreement(row, given, verdict.text))
+        if progress is not None:
+            progress(1)
+    return LabelReport(asked.name, len(rows), tuple(disagreements), tuple(unknown))

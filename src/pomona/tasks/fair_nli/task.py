@@ -1,0 +1,212 @@
+"""Fair natural language inference (Geiger et al. 2019): provably fair, and as hard as the redundancy dial says.
+
+    every sadj7 snoun3 emptystring emptystring verb12 some oadj1 onoun9
+    no    sadj7 snoun3 doesnot     adv5        verb12 some oadj1 onoun9         ->   neutral
+
+A pair of sentences has one of 524,288 encodings (`logic.fragment`), a split is a set of them. `redundancy` 0 is
+the hardest fair training space (536 encodings), 1 holds nothing out; test and dev have encodings that train has not.
+Every split has its labels in equal thirds, to within one. Train begins with a core, so it is fair at any size that
+holds the core. `lexical="given"` is the paper's reading: the core shows every input of the nodes that compose (536
+pairs), while of the pairs of words only those that happen to be drawn are shown, so a learner that knows nothing of
+words fails on about 2 % of the test. `lexical="strict"`: the core of 475 + V(V-1) pairs shows those as well, and
+nothing is missing at any of the 15 nodes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pomona.base.compiled import Ints
+from pomona.base.errors import SpecError
+from pomona.base.randomness import stream_key
+from pomona.data.corpus import Corpus, content_keys
+from pomona.data.task import TASKS, Scan, Task
+from pomona.fairness.covering import cover
+from pomona.tasks.fair_nli.logic.aligned import (
+    LEXICAL,
+    OUTCOMES,
+    aligned,
+    codes_of,
+    figure_4,
+    generated_tokens,
+    generated_vocabulary,
+)
+from pomona.tasks.fair_nli.logic.balance import Law, ladder
+from pomona.tasks.fair_nli.logic.fragment import NODE, NODES, node_values
+from pomona.tasks.fair_nli.logic.pairs import Pairs, draw_encodings, draw_numbers
+from pomona.tasks.fair_nli.logic.redundancy import RATIOS, held_out, redundancy_split
+from pomona.tasks.fair_nli.logic.relations import Label
+from pomona.tasks.fair_nli.logic.strict_core import strict_core
+
+__all__ = ["LEXICAL", "FairNLI", "figure_4"]
+
+LARGEST_VOCABULARY = 5_000  # six open classes must fit in a 16-bit table of names
+_NAMES = ("hardest", *(f"rho-{ratio.numerator}-{ratio.denominator}" for ratio in RATIOS[1:-1]), "easiest")
+
+PRESETS: dict[str, dict[str, Any]] = {
+    **{name: {"redundancy": float(ratio)} for name, ratio in zip(_NAMES, RATIOS, strict=True)},
+    "hardest-strict": {"redundancy": 0.0, "lexical": "strict"},
+}
+
+
+@TASKS.add("fair_nli", presets=PRESETS)
+@dataclass(frozen=True)
+class FairNLI(Task):
+    """Premise and hypothesis with two quantifiers each: entailment, neutral or contradiction (Geiger et al. 2019)."""
+
+    train: int = 500_000
+    dev: int = 10_000
+    test: int = 10_000
+    redundancy: float = 0.0  # rho of the paper's Figure 5: 0 is hardest, 1 holds nothing out
+    lexical: str = "given"  # "given": word pairs as they happen to be drawn; "strict": all of them
+    vocabulary: int = 100  # words in each of the six open classes
+    whole_classes: bool = False  # hold out whole relational classes, not only encodings
+    split_seed: int = 0  # which of the many splits of this redundancy
+    part: str = ""  # the split that a law draws for; set by `law`
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.redundancy <= 1:
+            raise SpecError(f"redundancy = {self.redundancy}: a share between 0 (hardest) and 1 (nothing is held out)")
+        if self.lexical not in ("given", "strict"):
+            raise SpecError(f"lexical = {self.lexical!r}: 'given' or 'strict'")
+        if not 2 <= self.vocabulary <= LARGEST_VOCABULARY:
+            raise SpecError(f"vocabulary = {self.vocabulary}: 2 to {LARGEST_VOCABULARY:,} words in each open class")
+        super().__post_init__()
+        # No core is larger than its facts, or than the pairs of words and a bit: where all fit, none need be made here.
+        most = 760 if self.lexical == "given" else 600 + self.vocabulary * (self.vocabulary + 2)
+        if not self.part and 0 < self.train < 3 * most:
+            least = 3 * int(np.bincount(self.core.labels).max())
+            if self.train < least:
+                raise SpecError(
+                    f"train = {self.train:,}: a fair training set holds a core of {len(self.core):,} pairs, and with "
+                    f"labels in equal thirds that takes at least {least:,} rows"
+                )
+
+    @property
+    def core(self) -> Pairs:
+        """The pairs that make train fair, whatever else is drawn."""
+        return _core(self.redundancy, self.lexical, self.vocabulary, self.split_seed)
+
+    def law(self, split: str) -> FairNLI:
+        law = super().law(split)
+        assert isinstance(law, FairNLI)
+        return dataclasses.replace(law, part=split)
+
+    def apart(self, other: Task) -> bool:
+        """Encodings of dev and test are never drawn for train, unless nothing is held out."""
+        held_out = {"dev", "test"}
+        return (
+            isinstance(other, FairNLI)
+            and self.redundancy == other.redundancy < 1
+            and (self.part in held_out) != (other.part in held_out)
+        )
+
+    def bins(self) -> int:
+        return len(Label)
+
+    def scan(self, key: np.uint64, first: int, count: int) -> Scan:
+        numbers = np.arange(first, first + count)
+        pairs = self._pairs(key, numbers)
+        tokens = generated_tokens(pairs.words, self.vocabulary)
+        keys = content_keys(
+            tokens.ravel(), np.arange(count + 1, dtype=np.int64) * 18, generated_vocabulary(self.vocabulary)
+        )
+        return Scan(numbers, keys, pairs.labels.astype(np.int64))
+
+    def build(self, key: np.uint64, numbers: Ints) -> Corpus:
+        pairs = self._pairs(key, np.asarray(numbers, np.int64))
+        tokens = generated_tokens(pairs.words, self.vocabulary)
+        return aligned(tokens, generated_vocabulary(self.vocabulary), pairs.codes)
+
+    def _pairs(self, key: np.uint64, numbers: npt.NDArray[np.int64]) -> Pairs:
+        """The draws of these numbers; train begins with its core."""
+        law = _law(dataclasses.replace(self, part="train" if self.part in ("train", "iid") else "test"))
+        if self.part != "train":
+            return draw_numbers(law, numbers, key=key, vocabulary=self.vocabulary)
+        core = self.core
+        inside = numbers < len(core)
+        later = np.where(inside, 0, numbers - len(core))
+        drawn = draw_numbers(law, later, key=key, vocabulary=self.vocabulary, before=core.labels)
+        drawn.words[inside], drawn.codes[inside] = core.words[numbers[inside]], core.codes[numbers[inside]]
+        return drawn
+
+    @staticmethod
+    def answer(corpus: Corpus) -> npt.NDArray[np.int16]:
+        """Every node's value from the words alone, for `pomona verify`."""
+        return _renumbered(_again(corpus).values, corpus)
+
+    @staticmethod
+    def ceilings(corpus: Corpus) -> dict[str, float]:
+        """For the shortcut ladder: the best accuracy from function words, their parity, phrase relations; exact.
+
+        On the law that the corpus was drawn from, not on its rows, and not learned: no predictor with that information
+        can do better on average.
+        """
+        if "settings" not in corpus.origin:
+            return {}
+        task = TASKS.build("fair_nli", corpus.origin["settings"])
+        part = "train" if corpus.origin.get("split") in ("train", "iid") else "test"
+        law = task.law(part)
+        assert isinstance(law, FairNLI)
+        return {name: best for name, best in ladder(_law(law)).items() if name != "nothing"}
+
+    @staticmethod
+    def asked(corpus: Corpus) -> npt.NDArray[np.int16]:
+        """The label of each pair from the words alone: the target, where the root holds the relation."""
+        return _renumbered(_again(corpus).targets, corpus)
+
+
+def _again(corpus: Corpus) -> Corpus:
+    tokens = corpus.tokens.reshape(len(corpus), 18)
+    return aligned(tokens, corpus.vocabulary, codes_of(corpus))
+
+
+def _renumbered(column: npt.NDArray[np.int16], corpus: Corpus) -> npt.NDArray[np.int16]:
+    """Places in OUTCOMES as places in the outcomes of a corpus that was read from a file."""
+    place = {outcome: number for number, outcome in enumerate(corpus.outcomes)}
+    return np.array([*(place.get(outcome, -2) for outcome in OUTCOMES), -1], np.int16)[column]
+
+
+@lru_cache(maxsize=16)
+def _core(redundancy: float, lexical: str, vocabulary: int, seed: int) -> Pairs:
+    if lexical == "strict":
+        return strict_core(vocabulary, seed)
+    codes = _composing_cover(redundancy, seed)
+    key = stream_key("fair_nli", "core", redundancy, vocabulary, seed)
+    return draw_encodings(codes, key=key, vocabulary=vocabulary)
+
+
+@lru_cache(maxsize=16)
+def _composing_cover(redundancy: float, seed: int) -> Ints:
+    """Few encodings of the training space that show every input of the nodes that compose."""
+    codes = np.flatnonzero(redundancy_split(Fraction(redundancy), seed))
+    values = node_values(codes).astype(np.int64)
+    inputs = []
+    for node in NODES:
+        if node.kind == "COMP":
+            own = np.zeros(len(codes), np.int64)
+            for child in node.children:
+                own = own * 16 + values[:, NODE[child]]
+            inputs.append(np.unique(own, return_inverse=True)[1])
+    sizes = np.array([int(column.max()) + 1 for column in inputs])
+    members = np.stack(inputs, axis=1).astype(np.int64) + (np.cumsum(sizes) - sizes)
+    start = np.arange(len(codes) + 1) * len(inputs)
+    return codes[cover(start, members.ravel(), int(sizes.sum()), seconds=0)[0]]
+
+
+@lru_cache(maxsize=16)
+def _law(task: FairNLI) -> Law:
+    """The balanced law on the training space, or on what it and the core leave for dev and test."""
+    space = redundancy_split(Fraction(task.redundancy), task.split_seed)
+    if task.part == "train":
+        return Law(space)
+    space = space.copy()
+    space[task.core.codes] = True
+    return Law(held_out(space, whole_classes=task.whole_classes))

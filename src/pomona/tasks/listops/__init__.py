@@ -1,0 +1,3 @@
+"""Listops."""
+
+import pomona.tasks.listops.task  # noqa: F401

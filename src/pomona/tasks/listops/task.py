@@ -1,0 +1,319 @@
+"""ListOps (Nangia and Bowman 2018): nested lists of digits under MIN, MAX, MED and SM, answered by one digit.
+
+    [MAX 2 9 [MIN 4 7 ] 0 ]   ->   9
+
+An argument is a list with probability `branching`, else a digit 0-9; a list has 2 to `arguments` arguments and any of
+the `operators`; a list may open while fewer than `depth` - 1 are open. That is the recursion of the paper's script,
+which calls the branching probability VALUE_P. Distinct expressions are collected until there are enough, and since
+short ones run out first, how many are drawn is part of the law: the paper's 90k + 10k are 100,000 distinct expressions.
+Presets beyond the paper's follow Long Range Arena, Havrylov et al. 2019, Csordás et al. 2022 and Ray Chowdhury and
+Caragea 2023; each has a dev split of its own, and a preset whose test is drawn otherwise than train has `iid` as well:
+the test set of `d20s`, so that one trained model serves them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pomona.base.compiled import Bytes, Ints, compiled
+from pomona.base.errors import SpecError
+from pomona.base.randomness import below, mix, open_stream
+from pomona.data.corpus import KEY_SEED, Corpus, absorb, codes
+from pomona.data.task import TASKS, Scan, Task
+from pomona.trees.forest import Forest
+from pomona.trees.operators import INTERPRETED, OPERATORS, close, counted, denote, operators_named, settle
+
+Window = tuple[int, int | None]  # from .. to, both included; None for no end
+DIGITS = tuple(str(digit) for digit in range(10))
+ENDLESS = 1 << 40
+LOW = np.uint64(0xFFFFFFFF)  # the low half of a random word
+
+
+def _shifted(**splits: Mapping[str, Any]) -> tuple[tuple[str, str, Any], ...]:
+    return tuple((split, setting, value) for split, changes in splits.items() for setting, value in changes.items())
+
+
+def _longer(low: int) -> dict[str, Any]:
+    """Train on d20s, test on one bin of lengths (Havrylov et al. 2019)."""
+    return {"test": 2_000, "iid": 10_000, "shift": _shifted(test={"length": (low, low + 100)})}
+
+
+def _wider(arguments: int) -> dict[str, Any]:
+    """Train on d20s, test on lists of up to `arguments` arguments (Ray Chowdhury and Caragea 2023)."""
+    test = {"arguments": arguments, "depth": 9, "length": (100, 1000)}
+    return {"test": 2_000, "iid": 10_000, "shift": _shifted(test=test)}
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "d20s": {},
+    **{f"d20s-{train // 1000}k": {"train": train, "pool": 110_000} for train in (240_000, 540_000, 990_000)},
+    "lra": {"depth": 10, "arguments": 10, "length": (501, 1999), "train": 96_000, "dev": 2_000, "test": 2_000},
+    **{f"length-{low}-{low + 100}": _longer(low) for low in range(200, 1000, 100)},
+    **{f"arguments-{arguments}": _wider(arguments) for arguments in (5, 10, 15)},
+    "depth-generalisation": {
+        "depth": 6, "length": (20, 100), "train": 100_000, "dev": 2_000, "test": 2_000, "iid": 2_000,
+        "shift": _shifted(
+            dev={"branching": 0.3, "depth": 10, "nesting": (7, 7), "length": (20, 500)},
+            test={"branching": 0.3, "depth": 20, "nesting": (8, None), "length": (20, 100)},
+        ),
+    },
+    "depth-generalisation-50": {
+        "branching": 0.3, "nesting": (1, 5), "length": (50, 50), "train": 1_000_000, "dev": 2_000, "test": 2_000,
+        "iid": 2_000, "shift": _shifted(dev={"nesting": (6, 6)}, test={"nesting": (7, 8)}),
+    },
+    "depth-generalisation-100": {
+        "branching": 0.3, "nesting": (1, 5), "length": (20, 100), "train": 1_000_000, "dev": 2_000, "test": 2_000,
+        "iid": 2_000, "shift": _shifted(dev={"nesting": (6, 6)}, test={"nesting": (7, 8)}),
+    },
+    "dependency-balanced": {
+        "branching": 0.3, "length": (4, 50), "dependency": (1, 6), "balanced": True,
+        "train": 100_000, "dev": 2_000, "test": 2_000, "iid": 2_000,
+        "shift": _shifted(dev={"dependency": (7, 7)}, test={"dependency": (8, 9)}),
+    },
+}  # fmt: skip
+
+
+@TASKS.add("listops", presets=PRESETS)
+@dataclass(frozen=True)
+class ListOps(Task):
+    """Nested lists of digits, answered by one digit (Nangia and Bowman 2018)."""
+
+    train: int = 90_000
+    dev: int = 10_000
+    test: int = 10_000
+    branching: float = 0.25
+    depth: int = 20
+    arguments: int = 5
+    operators: tuple[str, ...] = ("MIN", "MAX", "MED", "SM")
+    length: Window = (1, None)
+    nesting: Window = (0, None)
+    dependency: Window = (0, None)
+    balanced: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.branching < 1:
+            raise SpecError(f"branching = {self.branching}: the probability of a list lies between 0 and 1")
+        if self.depth < 1 or self.arguments < 2:
+            raise SpecError(f"depth = {self.depth}, arguments = {self.arguments}: at least 1 and 2 are needed")
+        operators_named(self.operators)
+        if not self.operators or len(set(self.operators)) < len(self.operators):
+            raise SpecError(f"operators = {self.operators}: name at least one, each once")
+        for name in ("length", "nesting", "dependency"):
+            low, high = getattr(self, name)
+            if low < 0 or (high is not None and high < low):
+                raise SpecError(f"{name} = ({low}, {high}): a window runs from a lower number to a higher one or None")
+        if self.balanced and self.dependency[1] is None:
+            raise SpecError("balanced rows need a window of dependency depths with an end, as (1, 6)")
+        if self._rests_on_values and any(OPERATORS[name].number == INTERPRETED for name in self.operators):
+            raise SpecError("the window of dependency depths works with built-in operators only")
+        mean = self.branching * (self.arguments + 2) / 2
+        if self.length[1] is None and sum(mean**level for level in range(self.depth)) > 1e5:
+            raise SpecError(
+                f"branching = {self.branching} with {self.arguments} arguments and depth {self.depth} grows "
+                "trees of more than 100,000 nodes on average; set a length window, as length=(1, 1000)"
+            )
+        super().__post_init__()
+
+    @property
+    def _rests_on_values(self) -> bool:
+        return self.balanced or self.dependency != (0, None)
+
+    @property
+    def _no_digit(self) -> bool:
+        """A lone digit would be thrown away, so draws begin with a list: the same law, three draws in four saved."""
+        return self.depth > 1 and (self.length[0] > 1 or self.nesting[0] > 0 or self.dependency[0] > 0)
+
+    def apart(self, other: Task) -> bool:
+        """Two laws with windows that do not meet cannot give the same expression."""
+        return isinstance(other, ListOps) and any(
+            _before(getattr(self, name), getattr(other, name)) or _before(getattr(other, name), getattr(self, name))
+            for name in ("length", "nesting", "dependency")
+        )
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        return (*DIGITS, *(f"[{name}" for name in self.operators), "]")
+
+    def bins(self) -> int:
+        return (self.dependency[1] or 0) - self.dependency[0] + 1 if self.balanced else 0
+
+    def _grammar(self) -> tuple[Any, ...]:
+        """The settings as the compiled loops take them."""
+        windows = [
+            bound for low, high in (self.length, self.nesting, self.dependency)
+            for bound in (low, ENDLESS if high is None else high)
+        ]  # fmt: skip
+        return (
+            np.uint64(min(2**32 - 1, round(self.branching * 2**32))),
+            self.depth,
+            self.arguments,
+            np.array([operator.number for operator in operators_named(self.operators)], np.int64),
+            self._no_digit,
+            np.array(windows, np.int64),
+            codes(self.vocabulary),
+            self._rests_on_values,
+        )
+
+    def scan(self, key: np.uint64, first: int, count: int) -> Scan:
+        numbers, keys, bins = _scan(key, first, count, *self._grammar())
+        return Scan(numbers, keys, bins - self.dependency[0] if self.balanced else None)
+
+    def build(self, key: np.uint64, numbers: Ints) -> Corpus:
+        numbers = np.asarray(numbers, np.int64)
+        token_start, start = np.zeros(len(numbers) + 1, np.int64), np.zeros(len(numbers) + 1, np.int64)
+        room = 48 * len(numbers) + 1024
+        tokens, symbol = np.empty(room, np.uint8), np.empty(room, np.int16)
+        parent, values = np.empty(room, np.int32), np.empty(room, np.int16)
+        done = 0
+        while True:
+            done = _build(key, numbers, done, tokens, token_start, symbol, parent, start, values, *self._grammar()[:5])
+            if done == len(numbers):
+                break
+            room *= 2
+            tokens, symbol = np.resize(tokens, room), np.resize(symbol, room)
+            parent, values = np.resize(parent, room), np.resize(values, room)
+        nodes = start[-1]
+        forest = Forest(symbol[:nodes], parent[:nodes], start, (*DIGITS, *self.operators))
+        known = values[:nodes]
+        if any(OPERATORS[name].number == INTERPRETED for name in self.operators):
+            known = denote(forest)
+        outcomes = tuple(range(max(10, int(known.max(initial=0)) + 1)))
+        targets = known[forest.root][:, None]
+        return Corpus(tokens[: token_start[-1]], token_start, self.vocabulary, forest, known, outcomes, targets)
+
+
+def _before(one: Window, other: Window) -> bool:
+    return one[1] is not None and one[1] < other[0]
+
+
+@compiled
+def _scan(
+    key: np.uint64, first: int, count: int, branching: np.uint64, depth: int, arguments: int, operators: Ints,
+    no_digit: bool, windows: Ints, code: Ints, valued: bool,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.int64]]:  # fmt: skip
+    """Content key of each accepted draw among first .. first+count-1, and its dependency depth if that matters."""
+    numbers = np.empty(count, np.int64)
+    keys = np.empty(count, np.uint64)
+    rests = np.empty(count if valued else 0, np.int64)
+    choices = np.uint64(arguments - 1)
+    left = np.empty(depth + 1, np.int64)
+    operator = np.empty(depth + 1, np.int64)
+    arity = np.empty(depth + 1, np.int64)
+    room = depth * arguments + arguments + 1 if valued else 1
+    value = np.empty(room, np.int64)
+    ranked = np.empty(room, np.int64)
+    rest = np.empty(room, np.int64)
+    closing = code[10 + len(operators)]
+    kept = 0
+    for number in range(first, first + count):
+        state, gamma = open_stream(key, number)
+        content = KEY_SEED
+        length, level, deepest, high = 0, 0, 0, 0
+        while True:
+            state += gamma
+            word = mix(state)
+            length += 1
+            if level + 1 < depth and ((word >> np.uint64(32)) < branching or (no_digit and level == 0)):
+                product = (word & LOW) * choices  # its high half chooses the arity, its low half then the operator
+                arity[level] = left[level] = 2 + np.int64(product >> np.uint64(32))
+                operator[level] = below(product & LOW, len(operators))
+                content = absorb(content, code[10 + operator[level]])
+                level += 1
+                deepest = max(deepest, level)
+                if length + left[level - 1] > windows[1]:
+                    break
+                continue
+            digit = below(word & LOW, 10)
+            content = absorb(content, code[digit])
+            if valued:
+                value[high], rest[high] = digit, 0
+                high += 1
+            while level:
+                left[level - 1] -= 1
+                if left[level - 1]:
+                    break
+                level -= 1
+                length += 1
+                content = absorb(content, closing)
+                if valued:
+                    low = high - arity[level]
+                    value[low], rest[low] = close(operators[operator[level]], value, rest, ranked, low, high)
+                    high = low + 1
+            if level == 0 or length > windows[1]:
+                break
+        if (
+            level == 0
+            and windows[0] <= length <= windows[1]
+            and windows[2] <= deepest <= windows[3]
+            and (not valued or windows[4] <= rest[0] <= windows[5])
+        ):
+            numbers[kept], keys[kept] = number, mix(content)
+            if valued:
+                rests[kept] = rest[0]
+            kept += 1
+    return numbers[:kept].copy(), keys[:kept].copy(), rests[:kept].copy() if valued else rests
+
+
+@compiled
+def _build(
+    key: np.uint64, numbers: Ints, first: int, tokens: Bytes, token_start: Ints, symbol: Ints, parent: Ints,
+    start: Ints, values: Ints, branching: np.uint64, depth: int, arguments: int, operators: Ints, no_digit: bool,
+) -> int:  # fmt: skip
+    """The same draws again, this time written down from row `first` on; how many rows the arrays had room for."""
+    choices = np.uint64(arguments - 1)
+    left = np.empty(depth + 1, np.int64)
+    operator = np.empty(depth + 1, np.int64)
+    arity = np.empty(depth + 1, np.int64)
+    tally = np.zeros(depth + 1, np.uint64)
+    total = np.zeros(depth + 1, np.int64)
+    child = np.empty(depth * arguments + arguments + 1, np.int64)
+    value = np.empty(len(child), np.int64)
+    closing = 10 + len(operators)
+    for row in range(first, len(numbers)):
+        state, gamma = open_stream(key, numbers[row])
+        place, node = token_start[row], start[row]
+        level, high, base = 0, 0, node
+        while True:
+            if place + depth + 2 > len(tokens):  # a digit closes at most `depth` lists
+                return row
+            state += gamma
+            word = mix(state)
+            if level + 1 < depth and ((word >> np.uint64(32)) < branching or (no_digit and level == 0)):
+                product = (word & LOW) * choices  # its high half chooses the arity, its low half then the operator
+                arity[level] = left[level] = 2 + np.int64(product >> np.uint64(32))
+                operator[level] = below(product & LOW, len(operators))
+                tokens[place] = 10 + operator[level]
+                place += 1
+                level += 1
+                tally[level], total[level] = 0, 0
+                continue
+            answer = below(word & LOW, 10)
+            tokens[place] = symbol[node] = values[node] = answer
+            value[high], child[high] = answer, node
+            place, node, high = place + 1, node + 1, high + 1
+            while level:
+                tally[level] += counted(answer)
+                total[level] += answer
+                left[level - 1] -= 1
+                if left[level - 1]:
+                    break
+                level -= 1
+                low = high - arity[level]
+                answer = settle(operators[operator[level]], tally[level + 1], total[level + 1], value, low, high)
+                for argument in range(low, high):
+                    parent[child[argument]] = node - base
+                tokens[place] = closing
+                symbol[node] = 10 + operator[level]
+                values[node] = value[low] = answer
+                child[low] = node
+                place, node, high = place + 1, node + 1, low + 1
+            if level == 0:
+                break
+        parent[node - 1] = -1
+        token_start[row + 1], start[row + 1] = place, node
+    return len(numbers)

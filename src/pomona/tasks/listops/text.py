@@ -1,0 +1,346 @@
+"""ListOps as lines of text, compiled: a whole file at a time, with the exact place of every fault.
+
+    0<TAB>( ( ( ( ( [SM 6 ) 5 ) 9 ) 0 ) ] )          the original: answer, then the binary tree in round brackets
+    ( ( ( [MAX 2 ) 9 ) ] )<TAB>9                     Long Range Arena: a header line, source first
+
+Round brackets only say what the square ones already do; they may be left out. Where they are there, they must be those
+of the left-branching tree, so a file that lost or moved one is found out.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from pomona.base.compiled import Bytes, Ints, compiled
+from pomona.base.errors import FormatError
+from pomona.data.corpus import Corpus
+from pomona.trees.forest import Forest
+from pomona.trees.operators import OPERATORS, counted, settle
+
+DIGITS = tuple(str(digit) for digit in range(10))
+_USUAL = ("MIN", "MAX", "MED", "SM")
+
+MARK = b"\xef\xbb\xbf"
+CARRIAGE_RETURN = "the line ends in CR LF; save the file with Unix line ends (LF), for example with dos2unix"
+_FAULTS = {
+    1: "{piece!r} is not a ListOps token; there are the digits 0-9, {operators} and ']'",
+    2: "']' closes a list that was never opened",
+    3: "this list is empty; a list has at least one argument",
+    4: "the line ends inside a list that was never closed",
+    5: "a line is an answer 0-9, a tab and an expression; the answer is missing or not one digit",
+    6: "{piece!r} comes after the end of the expression",
+    7: CARRIAGE_RETURN,
+    9: "the round brackets are not those of the left-branching tree of this list; one was lost, added or moved",
+    10: "the line is empty",
+    11: "the expression is missing",
+}
+TAB, NEWLINE, RETURN, BLANK, ROUND_OPEN, ROUND_CLOSE, SQUARE_OPEN, SQUARE_CLOSE = (ord(c) for c in "\t\n\r ()[]")
+ZERO = ord("0")
+
+
+def refuse_mark(data: bytes, path: str | Path) -> None:
+    """Editors that write a byte order mark hide it, so the error names it."""
+    if data.startswith(MARK):
+        message = "the file begins with a byte order mark; save it as UTF-8 without one"
+        raise FormatError(message, path=path, line=1, column=1)
+
+
+def parse(data: bytes, *, source_first: bool, path: str | Path, first_line: int = 1) -> Corpus:
+    """A corpus of all the lines; the answer on the line is the target, the values of nodes are computed."""
+    if not data:
+        raise FormatError("the file holds no rows", path=path)
+    refuse_mark(data, path)
+    text = np.frombuffer(data, np.uint8)
+    names = tuple(OPERATORS[name].name for name in OPERATORS if OPERATORS[name].number >= 0)
+    spellings = np.array([int.from_bytes(name.encode(), "big") for name in names], np.uint64)
+    rules = np.array([OPERATORS[name].number for name in names], np.int64)
+    ends = np.flatnonzero(text == NEWLINE)
+    rows = len(ends) + (len(text) > 0 and text[-1] != NEWLINE)
+    longest = int(np.diff(ends, prepend=-1, append=len(text)).max())
+    tokens, token_start, symbol, parent, start, values, answers, fault = _parse(
+        text, rows, longest // 2 + 2, spellings, rules, source_first
+    )
+    if fault[0]:
+        begin = data.rfind(b"\n", 0, fault[1]) + 1
+        line = first_line + data.count(b"\n", 0, begin)
+        piece = re.match(rb"\S+|\s?", data[fault[1] : fault[1] + 40])
+        shown = piece.group().decode("utf-8", "replace") if piece else ""
+        message = _FAULTS[fault[0]].format(piece=shown, operators=" ".join(f"[{name}" for name in names))
+        raise FormatError(message, path=path, line=line, column=fault[1] - begin + 1)
+    # Keep the table of operators to the usual four and those in use, so that models see 15 token types.
+    used = np.flatnonzero(np.bincount(symbol, minlength=1))
+    kept = [row for row, name in enumerate(names) if name in _USUAL or 10 + row in used]
+    if kept != list(range(len(kept))):
+        table = np.zeros(11 + len(names), np.int16)
+        table[:10] = np.arange(10)
+        table[[10 + row for row in kept]] = 10 + np.arange(len(kept))
+        table[10 + len(names)] = 10 + len(names)
+        tokens, symbol = table.astype(np.uint8)[tokens], table[symbol]
+    tokens = np.minimum(tokens, 10 + len(kept), out=tokens)  # `]` comes last
+    operators = [names[row] for row in kept]
+    forest = Forest(symbol, parent, start, (*DIGITS, *operators))
+    return Corpus(
+        tokens,
+        token_start,
+        (*DIGITS, *(f"[{name}" for name in operators), "]"),
+        forest,
+        values,
+        tuple(range(10)),
+        answers[:, None],
+        origin={"path": str(path)},
+        lines=first_line + np.arange(len(answers), dtype=np.int64),
+    )
+
+
+@compiled
+def _parse(
+    text: Bytes, lines: int, most: int, spellings: Ints, rules: Ints, source_first: bool
+) -> tuple[
+    npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int16], npt.NDArray[np.int32], npt.NDArray[np.int64],
+    npt.NDArray[np.int16], npt.NDArray[np.int16], tuple[int, int],
+]:  # fmt: skip
+    """Everything at once: tokens, trees, values and answers, or the number and the byte of the first fault."""
+    words = len(text) // 2 + 2  # a token takes two bytes at least; memory that is never touched costs nothing
+    tokens = np.empty(words, np.uint8)
+    symbol = np.empty(words, np.int16)
+    parent = np.empty(words, np.int32)
+    values = np.empty(words, np.int16)
+    token_start = np.zeros(lines + 1, np.int64)
+    start = np.zeros(lines + 1, np.int64)
+    answers = np.full(lines, -1, np.int16)
+    operator = np.empty(most + 1, np.int64)  # of each open list: its operator,
+    began = np.empty(most + 1, np.int64)  # where its arguments begin on the stack,
+    rounds = np.empty(most + 1, np.int64)  # and how many round brackets stood before it
+    tally = np.empty(most + 1, np.uint64)
+    total = np.empty(most + 1, np.int64)
+    child = np.empty(most + 1, np.int64)
+    value = np.empty(most + 1, np.int64)
+    closing = 10 + len(rules)
+    size = len(text)
+    at, place, node = 0, 0, 0
+    for line in range(lines):
+        base = node
+        level, high, opened = 0, 0, 0
+        done, answered = False, False
+        if text[at] == NEWLINE:
+            return tokens, token_start, symbol, parent, start, values, answers, (10, at)
+        if not source_first:
+            if at + 1 >= size or not (ZERO <= text[at] <= ZERO + 9) or text[at + 1] != TAB:
+                return tokens, token_start, symbol, parent, start, values, answers, (5, at)
+            answers[line] = text[at] - ZERO
+            answered = True
+            at += 2
+        grouped = at < size and text[at] == ROUND_OPEN
+        while True:
+            while at < size and text[at] == BLANK:
+                at += 1
+            if at >= size or text[at] == NEWLINE:
+                break
+            byte = text[at]
+            if byte == RETURN:
+                return tokens, token_start, symbol, parent, start, values, answers, (7, at)
+            if done:
+                if byte != TAB or answered:
+                    fault = 9 if byte in (ROUND_OPEN, ROUND_CLOSE) else 6
+                    return tokens, token_start, symbol, parent, start, values, answers, (fault, at)
+                at += 1
+                if at >= size or not (ZERO <= text[at] <= ZERO + 9) or (at + 1 < size and text[at + 1] > RETURN):
+                    return tokens, token_start, symbol, parent, start, values, answers, (5, at)
+                answers[line] = text[at] - ZERO
+                answered = True
+                at += 1
+                continue
+            if byte == ROUND_OPEN and grouped:
+                while at < size and text[at] == ROUND_OPEN:
+                    opened += 1
+                    at += 2 if at + 1 < size and text[at + 1] == BLANK else 1
+                continue
+            if byte == SQUARE_OPEN:
+                spelled, length = np.uint64(0), 1
+                while at + length < size and text[at + length] > BLANK and length <= 8:
+                    spelled = (spelled << np.uint64(8)) | np.uint64(text[at + length])
+                    length += 1
+                which = 0
+                while which < len(rules) and spellings[which] != spelled:
+                    which += 1
+                if which == len(rules) or (at + length < size and text[at + length] > BLANK):
+                    return tokens, token_start, symbol, parent, start, values, answers, (1, at)
+                operator[level], began[level], rounds[level] = which, high, opened
+                tally[level], total[level] = 0, 0
+                opened = 0
+                level += 1
+                tokens[place] = 10 + which
+                place += 1
+                at += length
+                continue
+            if byte in (ROUND_OPEN, ROUND_CLOSE):
+                return tokens, token_start, symbol, parent, start, values, answers, (9, at)
+            if at + 1 < size and text[at + 1] > BLANK:
+                return tokens, token_start, symbol, parent, start, values, answers, (1, at)
+            if opened:
+                return tokens, token_start, symbol, parent, start, values, answers, (9, at)
+            closes = 0
+            if ZERO <= byte <= ZERO + 9:
+                tokens[place] = symbol[node] = values[node] = byte - ZERO
+                value[high] = byte - ZERO
+            elif byte == SQUARE_CLOSE:
+                if level == 0:
+                    return tokens, token_start, symbol, parent, start, values, answers, (2, at)
+                level -= 1
+                low = began[level]
+                if low == high:
+                    return tokens, token_start, symbol, parent, start, values, answers, (3, at)
+                if grouped and rounds[level] != high - low + 1:
+                    return tokens, token_start, symbol, parent, start, values, answers, (9, at)
+                for argument in range(low, high):
+                    parent[child[argument]] = node - base
+                tokens[place] = closing
+                symbol[node] = 10 + operator[level]
+                value[low] = values[node] = settle(rules[operator[level]], tally[level], total[level], value, low, high)
+                high = low
+                closes = 1
+            else:
+                return tokens, token_start, symbol, parent, start, values, answers, (1, at)
+            child[high] = node
+            if level:
+                tally[level - 1] += counted(value[high])
+                total[level - 1] += value[high]
+            high += 1
+            place += 1
+            node += 1
+            at += 1
+            done = level == 0
+            if grouped:  # a finished argument is grouped with what stands before it in its list, and `]` with the list
+                for _ in range(closes + (level > 0)):
+                    while at < size and text[at] == BLANK:
+                        at += 1
+                    if at >= size or text[at] != ROUND_CLOSE:
+                        return tokens, token_start, symbol, parent, start, values, answers, (9, at)
+                    at += 1
+        if level:
+            return tokens, token_start, symbol, parent, start, values, answers, (4, at)
+        if not done:
+            return tokens, token_start, symbol, parent, start, values, answers, (11, at)
+        if not answered:
+            return tokens, token_start, symbol, parent, start, values, answers, (5, at)
+        parent[node - 1] = -1
+        token_start[line + 1], start[line + 1] = place, node
+        at += 1
+    return tokens[:place], token_start, symbol[:node], parent[:node], start, values[:node], answers, (0, 0)
+
+
+def lines(corpus: Corpus, *, source_first: bool, path: str | Path, grouped: bool = True) -> memoryview:
+    """The corpus as lines of text, each ended by a newline; rows that would not read back as they are, are refused."""
+    if corpus.width != 1 or corpus.targets.shape[1] != 1 or corpus.forest.links.any():
+        raise FormatError(f"{_LISTOPS}; these examples have several trees or answers, or quotations", path=path)
+    words = [word.encode() for word in corpus.vocabulary]
+    width = max((len(word) for word in words), default=1)
+    letters = np.zeros((len(words), width), np.uint8)
+    for row, word in enumerate(words):
+        letters[row, : len(word)] = np.frombuffer(word, np.uint8)
+    lengths = np.array([len(word) for word in words], np.int64)
+    kinds = np.array([_kind(word) for word in corpus.vocabulary], np.uint8)
+    digits = [outcome if isinstance(outcome, int) and 0 <= outcome <= 9 else -1 for outcome in corpus.outcomes]
+    answers = np.array([*digits, -1], np.int16)[corpus.targets[:, 0]]
+    place = {word: position for position, word in enumerate(corpus.vocabulary)}
+    forest = corpus.forest
+    spelled = np.array([[place.get(name, -1), place.get(f"[{name}", -1)] for name in forest.names], np.int64)
+    longest = int(corpus.lengths.max(initial=0))
+    # A valid line has a pair of round brackets, four bytes, for each token but one; a wrong one may want more at first.
+    room = int((np.bincount(corpus.tokens, minlength=len(words)) * (lengths + 5)).sum()) + 3 * len(corpus) + 4 * longest
+    text = np.empty(room, np.uint8)
+    at, bad = _lines(
+        corpus.tokens, corpus.token_start, letters, lengths, kinds, answers, forest.symbol, forest.arity, forest.start,
+        spelled.reshape(-1, 2), longest, source_first, grouped, text,
+    )  # fmt: skip
+    if bad >= 0:
+        shown = " ".join(corpus[bad].tokens[:12])
+        raise FormatError(f"{_LISTOPS}; row {bad + 1} is not: {shown[:60]}", path=path)
+    return text[at:].data
+
+
+_LISTOPS = (
+    "these lines hold lists of digits under the operators of ListOps, with their own tree and one digit as answer "
+    "(parquet and jsonl hold anything)"
+)
+_DIGIT, _OPEN, _CLOSE, _FOREIGN = range(4)
+
+
+def _kind(word: str) -> int:
+    if word in DIGITS:
+        return _DIGIT
+    operator = OPERATORS.get(word[1:]) if word.startswith("[") else None
+    return _OPEN if operator is not None and operator.number >= 0 else _CLOSE if word == "]" else _FOREIGN
+
+
+@compiled
+def _lines(
+    tokens: Ints, token_start: Ints, letters: Bytes, lengths: Ints, kinds: Bytes, answers: Ints, symbol: Ints,
+    arity: Ints, start: Ints, spelled: Ints, longest: int, source_first: bool, grouped: bool, out: Bytes,
+) -> tuple[int, int]:  # fmt: skip
+    """Fill `out` from its end; where the text begins, and a row that is not its own tree in brackets, or -1.
+
+    Read backwards, a list's arguments are counted before its operator comes. Nodes end in post-order as digits and `]`
+    do in the text, so a row is that of its tree if names and arities agree.
+    """
+    owner = np.empty(longest + 1, np.int64)
+    arguments = np.empty(longest + 1, np.int64)
+    at = len(out)
+    for row in range(len(token_start) - 2, -1, -1):
+        at -= 1
+        out[at] = NEWLINE
+        if source_first:
+            at -= 2
+            out[at], out[at + 1] = TAB, ZERO + answers[row]
+        level, node, last = 0, start[row + 1] - 1, token_start[row + 1] - 1
+        for place in range(last, token_start[row] - 1, -1):
+            token = tokens[place]
+            kind = kinds[token]
+            if kind == _OPEN:
+                level -= 1
+                if level < 0 or arguments[level] != arity[owner[level]] or spelled[symbol[owner[level]], 1] != token:
+                    return at, row
+            else:
+                if kind == _FOREIGN or (level == 0 and place < last) or node < start[row]:
+                    return at, row
+                if level:
+                    arguments[level - 1] += 1
+                    if grouped:
+                        at -= 2
+                        out[at], out[at + 1] = BLANK, ROUND_CLOSE
+                if kind == _CLOSE:
+                    owner[level], arguments[level] = node, 0
+                    level += 1
+                    if grouped:
+                        at -= 2
+                        out[at], out[at + 1] = BLANK, ROUND_CLOSE
+                elif spelled[symbol[node], 0] != token:
+                    return at, row
+                if (arity[node] > 0) != (kind == _CLOSE):
+                    return at, row
+                node -= 1
+            if kind != _OPEN:  # one letter
+                at -= 2
+                out[at], out[at + 1] = BLANK, letters[token, 0]
+                continue
+            at -= lengths[token] + 1
+            out[at] = BLANK
+            for letter in range(lengths[token]):
+                out[at + 1 + letter] = letters[token, letter]
+            if grouped:
+                for _ in range(arguments[level] + 1):
+                    at -= 2
+                    out[at], out[at + 1] = BLANK, ROUND_OPEN
+        if level or node >= start[row] or answers[row] < 0:
+            return at, row
+        if source_first:
+            at += 1  # no blank before the first token
+        else:
+            out[at] = TAB
+            at -= 1
+            out[at] = ZERO + answers[row]
+    return at, -1

@@ -1,0 +1,3 @@
+"""Orchard."""
+
+import pomona.tasks.orchard.task  # noqa: F401

@@ -1,0 +1,326 @@
+"""Trees of a given height, grown without rejection, in the law of rejection.
+
+ORCHARD's generator gives an operator two children, each an operator with probability p (`branching`), else a terminal;
+it does so afresh until the tree has the height that was asked for. With R levels to grow in, let
+
+    G_R(h) = P(height <= h) = ((1 - p) + p G_{R-1}(h-1))^2        G_R(0) = 0,  G_R(h) = 1 for h >= R
+
+Then a child with R levels has height 0 (a terminal) with probability 1 - p and height k with p (G_R(k) - G_R(k-1)), and
+a tree of height h is an operator whose children have heights (a, b), drawn by the product of these weights among the
+pairs with max(a, b) = h - 1; then each child grows in the same way. No draw is thrown away, and the law is the same.
+
+`grow_decided` grows trees of a given height *and* dependency depth e, the number of operators on the way to the digits
+that decide the answer. For FIRST and LAST, where shape alone tells what decides, P(height = h, dependency = e) follows
+the same kind of recursion, and the law is again that of rejection. For operators that look at values (MIN, MAX, MED)
+the way down is laid first, in the shapes of FIRST and LAST; then, from the bottom up, what stands beside it is drawn
+until the way decides. Every list on it passes `algebra.close`, so the dependency depth is right whatever the operators;
+the law is this description and not that of rejection, which would weigh each shape by the chance that values let it
+decide.
+
+A tree is written as one entry a node in post-order: symbol, number of arguments, level, value, dependency depth and, at
+a COPY, the position that it quotes (which counts as a digit: the dependency depth is one of the tree's own
+operators). No entry names another's place, so trees are joined by laying them side by side.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pomona.base.compiled import Floats, Ints, compiled, inlined
+from pomona.base.randomness import below, mix
+from pomona.trees.operators import apply, close
+
+TOO_SMALL, UNDECIDED = -1, -2  # what growing returns instead of a place
+SHAPES, VALUES, RESTS = range(3)
+PATIENCE = 400  # tries to find neighbours that let the chosen way decide
+_32 = np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
+
+
+class Heights(NamedTuple):
+    """For each (R, h, e) the pairs of children's heights with their cumulative weights; e = 0: whatever decides."""
+
+    first: npt.NDArray[np.int64]  # [R, h, e]: where its pairs begin; one more entry in the last axis ends them
+    left: npt.NDArray[np.int64]
+    right: npt.NDArray[np.int64]
+    upto: npt.NDArray[np.float64]
+
+
+class Grammar(NamedTuple):
+    """What grows: the heights, and what stands at operators and terminals."""
+
+    heights: Heights
+    cap: int
+    unary: bool  # an operator on the last level has one child
+    operators: npt.NDArray[np.int64]  # numbers of their rules
+    integers: int  # a terminal holds 1 to so many
+    copying: np.uint64  # in 2**32: how often a terminal quotes, if it can
+    worked_out: int  # of the lists grown: SHAPES only, their VALUES, or what the values rest on as well (RESTS)
+
+
+class Nodes(NamedTuple):
+    """Room for the nodes of an example."""
+
+    symbol: npt.NDArray[np.int64]
+    arity: npt.NDArray[np.int64]
+    level: npt.NDArray[np.int64]
+    quoted: npt.NDArray[np.int64]
+    value: npt.NDArray[np.int64]
+    rest: npt.NDArray[np.int64]
+
+
+def height_law(cap: int, branching: float) -> npt.NDArray[np.float64]:
+    """P(height = h) of a tree with `cap` levels, at [h]; h = 0 is 0.
+
+    >>> height_law(6, 0.5).round(4).tolist()
+    [0.0, 0.25, 0.1406, 0.0928, 0.0667, 0.0506, 0.3992]
+    """
+    return np.diff(_at_most(cap, branching)[cap], prepend=0.0)
+
+
+def _at_most(cap: int, branching: float) -> npt.NDArray[np.float64]:
+    """G_R(h) at [R, h]."""
+    at_most = np.ones((cap + 1, cap + 1))
+    at_most[1:, 0] = 0.0
+    for levels in range(2, cap + 1):
+        for height in range(1, levels):
+            at_most[levels, height] = ((1 - branching) + branching * at_most[levels - 1, height - 1]) ** 2
+    return at_most
+
+
+@lru_cache(maxsize=64)
+def heights(cap: int, branching: float, unary: bool) -> Heights:
+    """The tables for trees of up to `cap` levels."""
+    at_most = _at_most(cap, branching)
+    child = np.zeros((cap + 1, cap + 1))  # [R, k]: a child with R levels has height k
+    child[0, 0] = 1.0
+    decided = np.zeros((cap + 1, cap + 1, cap + 1))  # [R, k, e]: and rests on e operators, by FIRST and LAST
+    decided[0, 0, 0] = 1.0
+    first = np.zeros((cap + 1, cap + 1, cap + 2), np.int64)
+    left: list[int] = []
+    right: list[int] = []
+    upto: list[float] = []
+    for levels in range(1, cap + 1):
+        child[levels, 0] = decided[levels, 0, 0] = 1 - branching
+        child[levels, 1:] = branching * np.diff(at_most[levels])
+        for height in range(cap + 1):
+            for rest in range(cap + 1):
+                first[levels, height, rest] = len(left)
+                if not 0 < height <= levels or rest > height:
+                    continue
+                pairs = [(a, height - 1) for a in range(height)] + [(height - 1, b) for b in range(height - 1)]
+                if levels == 1 and unary:
+                    pairs = [(0, -1)]  # one child, which decides
+                weights = np.array([
+                    (decided[levels - 1, a, rest - 1] if rest else child[levels - 1, a])
+                    * (child[levels - 1, b] if b >= 0 else 1.0)
+                    for a, b in pairs
+                ])  # fmt: skip
+                if rest:
+                    decided[levels, height, rest] = branching * weights.sum()
+                if weights.sum() > 0:
+                    order = np.argsort(-weights, kind="stable")  # the likeliest first, for it is found first
+                    left += [pairs[place][0] for place in order]
+                    right += [pairs[place][1] for place in order]
+                    upto += list(np.cumsum(weights[order]) / weights.sum())
+            first[levels, height, cap + 1] = len(left)
+    return Heights(first, np.array(left, np.int64), np.array(right, np.int64), np.array(upto))
+
+
+@inlined
+def _pair(table: Heights, levels: int, height: int, rest: int, half: np.uint64) -> int:
+    """Which pair of heights, from 32 random bits."""
+    place = int(table.first[levels, height, rest])
+    last = table.first[levels, height, rest + 1] - 1
+    random = float(half) / 4294967296.0
+    while place < last and table.upto[place] <= random:
+        place += 1
+    return place
+
+
+@compiled
+def _terminal(
+    state: np.uint64, gamma: np.uint64, grammar: Grammar, level: int, low: int, high: int, told: Ints, nodes: Nodes,
+    at: int,
+) -> tuple[np.uint64, int]:  # fmt: skip
+    """A terminal: integers, or a COPY of one of the positions low .. high-1 (whose values are `told`)."""
+    state += gamma
+    word = mix(state)
+    if low < high and (word >> _32) < grammar.copying:
+        quoted = low + below(word & _LOW, high - low)
+        nodes.symbol[at], nodes.arity[at], nodes.level[at] = 10 + len(grammar.operators), 0, level
+        nodes.quoted[at], nodes.value[at], nodes.rest[at] = quoted, told[quoted], 0
+        return state, at + 1
+    for _ in range(1 + below(word & _LOW, grammar.integers)):
+        state += gamma
+        digit = below(mix(state) >> _32, 10)
+        nodes.symbol[at], nodes.arity[at], nodes.level[at] = digit, 0, level
+        nodes.quoted[at], nodes.value[at], nodes.rest[at] = -1, digit, 0
+        at += 1
+    return state, at
+
+
+@compiled
+def grow(
+    state: np.uint64, gamma: np.uint64, grammar: Grammar, height: int, top: int, low: int, high: int, told: Ints,
+    nodes: Nodes, at: int,
+) -> tuple[np.uint64, int]:  # fmt: skip
+    """A tree of this height whose root stands on level `top`, written from `at` on; where it ends, or TOO_SMALL."""
+    cap, count = grammar.cap, len(grammar.operators)
+    if at + 2 * grammar.integers + cap + 2 > len(nodes.symbol):
+        return state, TOO_SMALL
+    if height == 0:
+        return _terminal(state, gamma, grammar, top, low, high, told, nodes, at)
+    operator = np.empty(cap + 1, np.int64)
+    right = np.empty(cap + 1, np.int64)  # height of the right child while it waits, else -1
+    began = np.empty(cap + 1, np.int64)  # where its arguments begin on the stacks
+    room = (cap + 1) * (2 * grammar.integers + 1)
+    value, ranked, rest = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
+    level, stacked, wanted = top, 0, height
+    while True:
+        if wanted > 0:
+            state += gamma
+            word = mix(state)
+            pair = _pair(grammar.heights, cap - level, wanted, 0, word >> _32)
+            operator[level] = below(word & _LOW, count)
+            right[level], began[level] = grammar.heights.right[pair], stacked
+            wanted = grammar.heights.left[pair]
+            level += 1
+            continue
+        if at + 2 * grammar.integers + cap + 2 > len(nodes.symbol):
+            return state, TOO_SMALL
+        before = at
+        state, at = _terminal(state, gamma, grammar, level, low, high, told, nodes, at)
+        for node in range(before, at):
+            value[stacked], rest[stacked] = nodes.value[node], nodes.rest[node]
+            stacked += 1
+        answer, deepest = 0, 0
+        while level > top and right[level - 1] < 0:
+            level -= 1
+            first = began[level]
+            if grammar.worked_out == RESTS:
+                answer, deepest = close(grammar.operators[operator[level]], value, rest, ranked, first, stacked)
+            elif grammar.worked_out == VALUES:
+                answer = apply(grammar.operators[operator[level]], value, first, stacked)
+            nodes.symbol[at], nodes.arity[at], nodes.level[at] = 10 + operator[level], stacked - first, level
+            nodes.quoted[at], nodes.value[at], nodes.rest[at] = -1, answer, deepest
+            value[first], rest[first] = answer, deepest
+            stacked = first + 1
+            at += 1
+        if level == top:
+            return state, at
+        wanted = right[level - 1]
+        right[level - 1] = -1
+
+
+@compiled
+def _swap(column: Ints, first: int, middle: int, last: int) -> None:
+    """The two neighbouring runs first .. middle-1 and middle .. last-1 change places."""
+    kept = np.empty(middle - first, np.int64)
+    for place in range(middle - first):
+        kept[place] = column[first + place]
+    for place in range(last - middle):
+        column[first + place] = column[middle + place]
+    for place in range(middle - first):
+        column[last - middle + first + place] = kept[place]
+
+
+@compiled
+def grow_decided(
+    state: np.uint64, gamma: np.uint64, grammar: Grammar, height: int, depth: int, low: int, high: int, told: Ints,
+    nodes: Nodes, at: int,
+) -> tuple[np.uint64, int]:  # fmt: skip
+    """A tree of this height that rests on `depth` of its own operators; where it ends, TOO_SMALL or UNDECIDED."""
+    cap, begin = grammar.cap, at
+    beside = np.empty(depth, np.int64)
+    for level in range(depth):  # from the root down: how high is what stands beside the deciding way?
+        state += gamma
+        pair = _pair(grammar.heights, cap - level, height, depth - level, mix(state) >> _32)
+        height, beside[level] = grammar.heights.left[pair], grammar.heights.right[pair]
+    if at + 2 * grammar.integers + cap + 2 > len(nodes.symbol):
+        return state, TOO_SMALL
+    room = 2 * grammar.integers + 2
+    value, ranked, rest = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
+    for level in range(depth - 1, -1, -1):
+        middle, tries = at, 0
+        while True:
+            if tries == PATIENCE:
+                return state, UNDECIDED
+            tries += 1
+            state += gamma
+            word = mix(state)
+            operator = below(word & _LOW, len(grammar.operators))
+            before = (word >> _32) & np.uint64(1) == 0  # does the way come first?
+            at = middle
+            if level == depth - 1:  # at its end the way is a terminal, drawn with its neighbours
+                state, at = _terminal(state, gamma, grammar, level + 1, low, high, told, nodes, begin)
+            split = at
+            if beside[level] >= 0:
+                state, at = grow(state, gamma, grammar, beside[level], level + 1, low, high, told, nodes, at)
+                if at == TOO_SMALL:
+                    return state, TOO_SMALL
+            own = split - begin if level == depth - 1 else 1
+            others = 0 if beside[level] < 0 else at - split if beside[level] == 0 else 1
+            for argument in range(own):
+                place = argument if before else others + argument
+                value[place], rest[place] = nodes.value[split - own + argument], nodes.rest[split - own + argument]
+            for argument in range(others):
+                place = own + argument if before else argument
+                value[place], rest[place] = nodes.value[at - others + argument], nodes.rest[at - others + argument]
+            answer, deepest = close(grammar.operators[operator], value, rest, ranked, 0, own + others)
+            if deepest == depth - level:
+                break
+        if not before:
+            for column in (nodes.symbol, nodes.arity, nodes.level, nodes.quoted, nodes.value, nodes.rest):
+                _swap(column, begin, split, at)
+        nodes.symbol[at], nodes.arity[at], nodes.level[at] = 10 + operator, own + others, level
+        nodes.quoted[at], nodes.value[at], nodes.rest[at] = -1, answer, deepest
+        at += 1
+    return state, at
+
+
+@compiled
+def level_order(level: Ints, first: int, last: int, order: Ints, at: int) -> int:
+    """The nodes first .. last-1 of a tree level by level, from left to right, written to `order` from `at` on."""
+    deepest = 0
+    for node in range(first, last):
+        deepest = max(deepest, level[node])
+    place = np.zeros(deepest + 2, np.int64)
+    for node in range(first, last):
+        place[level[node] + 1] += 1
+    for row in range(1, deepest + 2):
+        place[row] += place[row - 1]
+    for node in range(first, last):  # post-order meets the nodes of one level from left to right
+        order[at + place[level[node]]] = node
+        place[level[node]] += 1
+    return at + last - first
+
+
+@compiled
+def fill_bins(key: np.uint64, rows: int, width: int, upto: Floats, capacity: int) -> npt.NDArray[np.int64]:
+    """How ORCHARD's generator fills its bins: heights of `width` trees are drawn until each finds room in its bin.
+
+    `upto` cumulates the probabilities of the bins; every position of a tree has its own counters. [rows, width].
+    """
+    found = np.empty((rows, width), np.int64)
+    counters = np.zeros((width, len(upto)), np.int64)
+    state, kept = key, 0
+    while kept < rows:
+        free = True
+        for tree in range(width):
+            state += np.uint64(0x9E3779B97F4A7C15)
+            random = float(mix(state) >> _32) / 4294967296.0
+            row = 0
+            while row < len(upto) - 1 and upto[row] <= random:
+                row += 1
+            found[kept, tree] = row
+            free = free and counters[tree, row] < capacity
+        if free:
+            for tree in range(width):
+                counters[tree, found[kept, tree]] += 1
+            kept += 1
+    return found
