@@ -27,7 +27,7 @@ from pomona.tasks.fair_nli.logic.projectivity import (
 from pomona.tasks.fair_nli.logic.relations import Relation, join
 
 PHRASE = [Relation.EQ, Relation.FWD, Relation.REV, Relation.IND]
-GOLDEN = Path(__file__).parent / "golden" / "natural_logic.txt"
+GOLDEN = Path(__file__).parents[1] / "golden" / "natural_logic.txt"
 
 quantifiers = st.integers(0, 3)
 relations = st.sampled_from(Relation)

@@ -363,7 +363,7 @@ def test_gold_trees_close_every_list(d20s: Forest) -> None:
 
 
 def test_the_concept_page_runs() -> None:
-    page = Path(__file__).parents[1] / "docs" / "parse_f1.md"
+    page = Path(__file__).parents[2] / "docs" / "parse_f1.md"
     failed, tried = doctest.testfile(str(page), module_relative=False)
     assert failed == 0
     assert tried > 3

@@ -17,7 +17,7 @@ import pytest
 import pomona as pm
 from pomona.cli import main as cli
 
-PAGE = Path(__file__).parents[1] / "docs" / "bring_your_own.md"
+PAGE = Path(__file__).parents[2] / "docs" / "bring_your_own.md"
 Call = Callable[..., Any]
 
 

@@ -231,7 +231,7 @@ def test_partial_correlation_removes_a_confound() -> None:
 def test_the_example_in_the_docs_runs(capsys: pytest.CaptureFixture[str]) -> None:
     from pathlib import Path
 
-    page = (Path(__file__).parents[1] / "docs" / "tre.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "tre.md").read_text()
     code = page.split("```python\n")[1].split("```")[0]
     exec(code.replace("import pomona as pm", "import pomona.representations.tre as pm"), {})
     score, certificate, p_value, heldout, _ = capsys.readouterr().out.splitlines()

@@ -169,7 +169,7 @@ class TestTheFile:
         made = []
         for seed in ("1", "2"):
             paths = [tmp_path / name for name in ("train.jsonl", "test.jsonl", f"{seed}.json", f"{seed}-own.json")]
-            source = str(Path(__file__).parents[1] / "src")
+            source = str(Path(__file__).parents[2] / "src")
             environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": source}
             subprocess.run([sys.executable, "-c", code, *map(str, paths)], check=True, env=environment)
             made.append([path.read_bytes() for path in paths[2:]])

@@ -23,7 +23,7 @@ from pomona.tasks.fair_nli.logic.redundancy import held_out, redundancy_split
 from pomona.tasks.fair_nli.logic.relations import Label, Relation
 
 ALL = np.arange(ENCODINGS, dtype=np.int32)
-GOLDEN = Path(__file__).parent / "golden" / "fair_nli_fingerprints.json"
+GOLDEN = Path(__file__).parents[1] / "golden" / "fair_nli_fingerprints.json"
 KEY = stream_key("test", 1)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from pomona.data.task import TASKS, Task, chunks, generate
 
-GOLDEN = Path(__file__).parent / "golden" / "listops_fingerprints.json"
+GOLDEN = Path(__file__).parents[1] / "golden" / "listops_fingerprints.json"
 SMALL = {"train": 2_000, "dev": 200, "test": 300}
 
 

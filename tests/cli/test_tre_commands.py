@@ -218,7 +218,7 @@ def test_the_additive_path_imports_no_torch() -> None:
         "tre(np.eye(3)[:, None] + 1, [('a', 'b'), ('b', 'c'), ('a', 'c')], 'position', 'l1', restarts=1); "
         "sys.exit('torch' in sys.modules)"
     )
-    source = str(Path(__file__).parents[1] / "src")
+    source = str(Path(__file__).parents[2] / "src")
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code], env={"PYTHONPATH": source, "PATH": ""}, check=False
     )
