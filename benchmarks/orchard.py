@@ -12,9 +12,10 @@ from collections.abc import Callable
 
 import oracles_orchard as slow
 from benchmarks import seconds
+from pomona.data.answers import asked
 from pomona.data.task import generate
 from pomona.shortcuts.effective_depth import effective_depth
-from pomona.shortcuts.ladder import asked, ladder
+from pomona.shortcuts.ladder import ladder
 
 MM = ["MIN", "MAX"]
 PRESET = "orchard/medium/min-max"

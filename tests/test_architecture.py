@@ -19,10 +19,7 @@ SOURCE = ROOT / "src" / "pomona"
 ENTRIES = ("tasks", "models.sentence", "models.pair", "models.sequence", "measures", "papers")
 TORCH = ("models", "training", "papers", "representations", "evaluation", "cli")  # where torch may be imported
 TO_CUT = {  # edges that still point the wrong way
-    ("data/answers.py", "pomona.shortcuts.ladder.asked"),
     ("data/verification.py", "pomona.tasks.fair_nli.logic.verification.verify_labels"),
-    ("trees/links.py", "pomona.data.corpus.Corpus"),
-    ("trees/links.py", "pomona.data.corpus.Outcome"),
 }
 
 

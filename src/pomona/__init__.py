@@ -62,7 +62,7 @@ _HOME = {
     "predict": "training.loop",
     "read": "data.formats",
     "read_answers": "data.answers",
-    "read_orchard": "trees.links:read",
+    "read_orchard": "tasks.orchard.text:read",
     "report": "reports",
     "represent": "training.loop",
     "reproduce": "papers.reproduce",
@@ -107,6 +107,7 @@ if TYPE_CHECKING:
     from pomona.representations.tre import TreFit, compare_fits, latent_tre, partial_correlation, tre, tre_layers
     from pomona.shortcuts.effective_depth import effective_depth
     from pomona.shortcuts.ladder import best_accuracy, copy_ceiling, ladder
+    from pomona.tasks.orchard.text import read as read_orchard
     from pomona.training.loop import predict, represent, train
     from pomona.training.run import Predictions, Recipe, Run, Score
     from pomona.trees.brackets import read as read_tree
@@ -114,7 +115,6 @@ if TYPE_CHECKING:
     from pomona.trees.drawing import draw, svg
     from pomona.trees.forest import Forest
     from pomona.trees.links import copy_arguments
-    from pomona.trees.links import read as read_orchard
     from pomona.trees.operators import Operator, define_operator, denote, steps
 
     task = TASKS.add

@@ -40,4 +40,6 @@ def test_a_change_in_one_file_reaches_the_loops_of_another(tmp_path: Path) -> No
     assert answer(2) == (7, 1)
     assert answer(5) == (16, 0)
     assert answer(2) == (7, 1)
-    assert len(list((package / "__pycache__").glob("loops-*"))) == 2
+    (package / "other.py").write_text("from pomona.base.compiled import compiled  # not imported by loop\n")
+    assert answer(2) == (7, 1)
+    assert len(list((package / "__pycache__").glob("loops-pomona.loop-*"))) == 2

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_corpus import rows_of
 
 import oracles
 import pomona as pm
@@ -25,7 +26,6 @@ from pomona.tasks.listops import text as listops_text
 from pomona.trees.forest import Forest
 from pomona.trees.operators import Operator, define_operator
 from strategies import corpora, listops_corpora
-from test_corpus import rows_of
 
 ALL = ["jsonl", "lra", "parquet", "tsv"]
 FULL = ["jsonl", "parquet"]  # hold anything

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_corpus import rows_of
 
 import oracles
 import pomona as pm
@@ -23,7 +24,6 @@ from pomona.data.corpus import Corpus
 from pomona.data.task import corpus_of_trees
 from pomona.trees.forest import Forest
 from strategies import listops_trees
-from test_corpus import rows_of
 
 ALL = ["jsonl", "lra", "parquet", "tsv"]
 GROVE = [("MAX", "2", "9", ("MIN", "4", "7")), "5", ("SM", ("MED", "1", "2", "3"), "8")]

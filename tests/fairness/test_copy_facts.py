@@ -18,7 +18,8 @@ from pomona.cli.main import app
 from pomona.data.task import TASKS
 from pomona.fairness import Certificate, certify, check, compose, learn, minimal, mirror
 from pomona.fairness.copies import addresses
-from pomona.trees.links import copy_arguments, parse
+from pomona.tasks.orchard.text import parse
+from pomona.trees.links import copy_arguments
 
 OPERATORS = ("MIN", "MAX")
 SMALL: dict[str, Any] = {"train": 800, "dev": 10, "test": 150, "iid": 10, "operators": OPERATORS}
@@ -115,7 +116,7 @@ def test_addresses_are_what_the_text_says(settings: dict[str, Any]) -> None:
     corpus = orchard("test-8", **settings)
     found = addresses(corpus)
     assert found is not None
-    rows, quoted = copy_arguments(corpus)
+    rows, quoted = copy_arguments(corpus.forest, corpus.width)
     np.testing.assert_array_equal(found.row, rows)
     np.testing.assert_array_equal(found.argument, quoted)
     np.testing.assert_array_equal(found.position, quoted)

@@ -10,7 +10,7 @@ import pytest
 
 import pomona as pm
 from pomona.base.errors import MeasureError
-from pomona.data.answers import answers_given
+from pomona.data.answers import answers_given, asked
 from pomona.data.task import TASKS
 from pomona.shortcuts import ladder as shortcuts
 from pomona.shortcuts.effective_depth import EVERYTHING, contested, effective_depth
@@ -55,7 +55,7 @@ def test_none_of_these(kind: str) -> None:
     """Predictors outside the family: chance, constants, look-ups, mixtures, a fault of one operator, heuristics."""
     test, train, answers = data(kind)
     random = np.random.default_rng(1)
-    truth = shortcuts.asked(test)
+    truth = asked(test)
     half = random.random((len(test), 1)) < 0.5
     symbol = test.forest.symbol[test.forest.root].reshape(truth.shape)
     long = (test.lengths > np.median(test.lengths))[:, None]
@@ -90,7 +90,7 @@ def test_by_hand_is_a_family_too() -> None:
 
 def test_the_right_answers_open_everything() -> None:
     test, train, _ = data("min-max")
-    found = effective_depth(test, shortcuts.asked(test), train=train, train_depth=6)
+    found = effective_depth(test, asked(test), train=train, train_depth=6)
     assert found.depth == EVERYTHING
     assert found.interval[1] == EVERYTHING
     assert found.as_dict()["depth"] == "everything"

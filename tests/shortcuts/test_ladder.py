@@ -173,7 +173,7 @@ def test_copy_ceiling_by_enumeration() -> None:
     corpus = orchard("test-3", operators=("MIN", "MAX"), copying=0.4)
     seen = {0, 1, 2, 3}
     chance = shortcuts.copy_ceiling(corpus, seen).right[:, 1]
-    rows, arguments = copy_arguments(corpus)
+    rows, arguments = copy_arguments(corpus.forest, corpus.width)
     checked = 0
     for row in range(len(corpus)):
         strange = [one for one in arguments[rows == row].tolist() if one not in seen]

@@ -14,9 +14,10 @@ import oracles_orchard as oracle
 import pomona as pm
 from pomona.base.errors import SpecError, SplitError
 from pomona.data.task import TASKS
+from pomona.tasks.orchard.text import read
 from pomona.trees import growing
 from pomona.trees import operators as algebra
-from pomona.trees.links import copy_arguments, read
+from pomona.trees.links import copy_arguments
 
 FL, MM = ("FIRST", "LAST"), ("MIN", "MAX")
 
@@ -100,7 +101,7 @@ def test_answers_by_three_evaluators(settings: dict[str, Any]) -> None:
 def test_copy_0_is_the_first_answer() -> None:
     corpus = pm.generate(small(operators=MM), split="test-5", seed=1)
     nodes = np.flatnonzero(corpus.forest.links)
-    rows, arguments = copy_arguments(corpus)
+    rows, arguments = copy_arguments(corpus.forest, corpus.width)
     first = corpus.targets[rows[arguments == 0], 0]
     assert len(first) > 50
     np.testing.assert_array_equal(corpus.values[nodes[arguments == 0]], first)
@@ -203,7 +204,7 @@ def test_arguments_are_uniform() -> None:
     """COPY's argument given the size of the first tree is uniform over its positions."""
     corpus = pm.generate(small(test=4000), split="test-3", seed=9)
     sizes = np.diff(corpus.forest.start)[::2]
-    rows, arguments = copy_arguments(corpus)
+    rows, arguments = copy_arguments(corpus.forest, corpus.width)
     for size in (8, 9, 10):
         counts = np.bincount(arguments[sizes[rows] == size], minlength=size)
         assert len(counts) == size

@@ -16,7 +16,8 @@ import pomona as pm
 from pomona.base.errors import FormatError, TreeError
 from pomona.data import formats
 from pomona.data.task import TASKS
-from pomona.trees import links as orchard_text
+from pomona.tasks.orchard import text as orchard_text
+from pomona.trees import links
 
 KINDS: list[dict[str, Any]] = [
     {"operators": ("MIN", "MAX")},
@@ -40,7 +41,7 @@ def test_text_round_trip(settings: dict[str, Any]) -> None:
     read = orchard_text.parse("".join(text + "\n" for text in made.texts).encode(), path="text")
     assert read.fingerprint == made.fingerprint
     assert set(read.vocabulary) == set(made.vocabulary)  # operators may stand in another order
-    assert orchard_text.texts(made.forest, made.width, digits=settings.get("copies") == "digits") == made.texts
+    assert links.texts(made.forest, made.width, digits=settings.get("copies") == "digits") == made.texts
     glued = [text.replace(" ]", "]") for text in made.texts]
     assert orchard_text.parse("\n".join(glued).encode(), path="text").fingerprint == made.fingerprint
 
@@ -50,7 +51,7 @@ def test_positions_are_level_order() -> None:
     for row in range(20):
         first = oracle.parse(made.texts[row])[0]
         forest = made[row].trees
-        position = orchard_text.positions(forest, made.width)[: int(forest.start[1])]
+        position = links.positions(forest, made.width)[: int(forest.start[1])]
         names = [forest.names[forest.symbol[node]] for node in np.argsort(position)]
         assert names == [node if isinstance(node, str) else node[0] for node in oracle.level_order(first)]
 

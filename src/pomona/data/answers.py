@@ -32,7 +32,6 @@ import numpy.typing as npt
 from pomona.base.errors import FormatError, MeasureError, TreeError
 from pomona.base.files import read_bytes, replacing
 from pomona.data.corpus import Corpus
-from pomona.shortcuts.ladder import asked
 from pomona.trees import brackets
 from pomona.trees.binary import binarise
 from pomona.trees.forest import Forest
@@ -48,6 +47,38 @@ class Answers:
     name: str
     given: npt.NDArray[np.int64]
     trees: Forest | None = None
+
+
+def asked(corpus: Corpus) -> npt.NDArray[np.int64]:
+    """The answers wanted, one column a question; where every target is its roots' values, as "6,2", a root is one."""
+    if corpus.targets.shape[1] == 1 and corpus.width > 1 and _paired(corpus):
+        roots = corpus.values[corpus.forest.root].reshape(len(corpus), corpus.width)
+        return np.asarray(roots, np.int64)
+    return corpus.targets.astype(np.int64)
+
+
+def _paired(corpus: Corpus) -> bool:
+    used = [corpus.outcomes[value] for value in np.unique(corpus.targets).tolist() if value >= 0]
+    if not used or not all(isinstance(one, str) and "," in one for one in used):
+        return False  # at once: what follows goes through all the examples
+    roots = corpus.values[corpus.forest.root].reshape(len(corpus), corpus.width)
+    cases = np.unique(np.column_stack([corpus.targets, roots]), axis=0)  # "Paris, France" is one answer, not two
+    return cases.min() >= 0 and all(
+        corpus.outcomes[target] == ",".join(str(corpus.outcomes[value]) for value in values)
+        for target, *values in cases.tolist()
+    )
+
+
+def all_asked(corpus: Corpus) -> npt.NDArray[np.int64]:
+    """The answers wanted, of a corpus in which all of them are known; else an error."""
+    wanted = asked(corpus)
+    if not wanted.shape[1]:
+        raise MeasureError(f"{corpus!r} asks for nothing: its targets are empty; leave them out to ask for the roots")
+    unknown = np.flatnonzero((wanted < 0).any(axis=1))
+    if len(unknown):
+        first = corpus[int(unknown[0])].id
+        raise MeasureError(f"{len(unknown):,} of {len(corpus):,} examples have no known answer (first: {first!r})")
+    return wanted
 
 
 def ids_of(corpus: Corpus) -> list[str]:

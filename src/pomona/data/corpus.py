@@ -23,7 +23,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Bools, Ints, compiled, inlined
+from pomona.base.arrays import Bools, Ints
+from pomona.base.compiled import compiled, inlined
 from pomona.base.errors import FormatError
 from pomona.base.randomness import mix
 from pomona.trees import operators as algebra

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Ints
+from pomona.base.arrays import Ints
 from pomona.base.errors import MeasureError, did_you_mean
 from pomona.data.corpus import Corpus, content_keys
 

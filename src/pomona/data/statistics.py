@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Floats, Ints
+from pomona.base.arrays import Floats, Ints
 from pomona.data.corpus import Corpus
 from pomona.trees.binary import binarise
 

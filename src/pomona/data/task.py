@@ -20,7 +20,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Bools, Ints, compiled
+from pomona.base.arrays import Bools, Ints
+from pomona.base.compiled import compiled
 from pomona.base.errors import SpecError, SplitError, did_you_mean
 from pomona.base.randomness import below, mix, stream_key
 from pomona.base.registry import Registry, settings_of

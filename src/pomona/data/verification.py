@@ -17,7 +17,7 @@ from pomona.base.errors import FormatError, PomonaError, TreeError
 from pomona.data import formats
 from pomona.data.corpus import Corpus, codes
 from pomona.data.task import TASKS
-from pomona.trees import links as orchard_text
+from pomona.trees import links
 from pomona.trees import operators as algebra
 from pomona.trees.forest import gather
 
@@ -223,7 +223,7 @@ def _wrong_tokens(path: Path, corpus: Corpus) -> Iterable[Problem]:
     given = codes(corpus.vocabulary)[corpus.tokens]
     wrong = np.ones(len(corpus), np.bool_)
     for digits in (False, True) if corpus.forest.link is not None else (False,):  # COPY's argument: a word, or digits
-        tokens, start, vocabulary = orchard_text.spell(corpus.forest, corpus.width, digits=digits)
+        tokens, start, vocabulary = links.spell(corpus.forest, corpus.width, digits=digits)
         expected = codes(vocabulary)[tokens]
         fits = corpus.lengths == np.diff(start)
         same = np.flatnonzero(fits)
@@ -233,7 +233,7 @@ def _wrong_tokens(path: Path, corpus: Corpus) -> Iterable[Problem]:
         fits[np.repeat(same, corpus.lengths[same])[differs]] = False
         wrong &= ~fits
     for row in np.flatnonzero(wrong).tolist():
-        tree = orchard_text.texts(corpus[row].trees, corpus.width)[0]
+        tree = links.texts(corpus[row].trees, corpus.width)[0]
         message = f"the tokens are not those of the tree {tree[:80]}"
         yield Problem(str(path), line_of(corpus, row), "wrong tokens", message)
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Ints
+from pomona.base.arrays import Ints
 from pomona.base.errors import MeasureError
 from pomona.data.corpus import Corpus
 from pomona.training.run import Predictions, Score

@@ -20,16 +20,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Bools
+from pomona.base.arrays import Bools
 from pomona.base.errors import MeasureError
-from pomona.data.answers import Answers
+from pomona.data.answers import Answers, all_asked
 from pomona.data.corpus import Corpus
 from pomona.data.groups import groups_of
 from pomona.evaluation.accuracy import wilson
 from pomona.evaluation.parse_f1 import TreeScore, average_depth, list_recall, parse_f1
 from pomona.shortcuts.effective_depth import EffectiveDepth, effective_depth
 from pomona.shortcuts.ladder import Ladder, ladder
-from pomona.shortcuts.lookups import all_asked
 from pomona.training.run import Score
 from pomona.trees.binary import binarise, branching
 from pomona.trees.forest import Forest

@@ -28,7 +28,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Bools, Floats, Ints, compiled
+from pomona.base.arrays import Bools, Floats, Ints
+from pomona.base.compiled import compiled
 from pomona.base.errors import MeasureError, SpecError, did_you_mean
 from pomona.base.randomness import below, mix, open_stream, stream_key
 from pomona.trees.forest import Forest

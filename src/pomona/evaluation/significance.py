@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Bools, Floats, Ints
+from pomona.base.arrays import Bools, Floats, Ints
 from pomona.base.errors import MeasureError
 from pomona.base.randomness import stream_key
 

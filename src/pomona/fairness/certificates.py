@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Bools
+from pomona.base.arrays import Bools
 from pomona.base.errors import FairnessError, FormatError
 from pomona.base.files import read_bytes, write_json
 from pomona.data.corpus import Corpus, Outcome

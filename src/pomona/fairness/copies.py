@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Bools
+from pomona.base.arrays import Bools
 from pomona.base.errors import FairnessError
 from pomona.data.corpus import Corpus
 from pomona.trees.links import COPY, positions

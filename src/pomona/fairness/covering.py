@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Bools, Ints, compiled
+from pomona.base.arrays import Bools, Ints
+from pomona.base.compiled import compiled
 from pomona.base.errors import FairnessError
 from pomona.data.corpus import Corpus
 from pomona.fairness.facts import By, FactTable, Inputs

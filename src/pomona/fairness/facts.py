@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Bools, Ints
+from pomona.base.arrays import Bools, Ints
 from pomona.base.errors import FairnessError, SpecError, did_you_mean
 from pomona.data.corpus import Corpus, Outcome
 from pomona.fairness.copies import Addresses, Spelling, addresses

@@ -18,7 +18,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Bools, Ints, compiled
+from pomona.base.arrays import Bools, Ints
+from pomona.base.compiled import compiled
 from pomona.base.errors import FairnessError, SplitError
 from pomona.data.corpus import Corpus, Outcome
 from pomona.data.task import corpus_of_trees

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Bools
+from pomona.base.arrays import Bools
 from pomona.base.errors import FairnessError, SpecError, did_you_mean
 from pomona.data.corpus import Corpus, Outcome
 from pomona.fairness.facts import By, FactTable, Inputs, Shown, known_functions, where

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pomona.base.compiled import Bools, Ints, compiled, inlined
+from pomona.base.arrays import Bools, Ints
+from pomona.base.compiled import compiled, inlined
 from pomona.base.randomness import mix
 
 UNKNOWN = -1  # in arrays of values: no table entry says

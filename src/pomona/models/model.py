@@ -27,7 +27,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from pomona.base.compiled import Ints
+from pomona.base.arrays import Ints
 from pomona.base.registry import Registry
 from pomona.data.corpus import Corpus
 from pomona.models.inputs.sentences import Sentences

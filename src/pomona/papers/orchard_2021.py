@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from pomona.data.answers import asked
 from pomona.data.corpus import Corpus
 from pomona.data.task import generate
 from pomona.evaluation.accuracy import check_same, wilson
@@ -376,7 +377,7 @@ def _trained_on(recipe: Recipe) -> Corpus:
 def _shortcuts(recipe: Recipe) -> dict[str, dict[str, list[float | None]]]:
     """What cheap information scores at each depth: [first, second, both], percentages; None where it has no say."""
     corpus, train = bins(recipe), _trained_on(recipe)
-    wanted = shortcuts.asked(corpus)
+    wanted = asked(corpus)
     rungs: dict[str, Any] = {}
     for name, by_hand in (("top", False), ("by hand, top", True)):
         answers = shortcuts.evaluations(corpus, train, LEVELS, by_hand=by_hand)
@@ -388,7 +389,8 @@ def _shortcuts(recipe: Recipe) -> dict[str, dict[str, list[float | None]]]:
     if _preset(recipe).startswith("easy") or recipe.data_settings.get("copies") == "digits":
         rungs["ceiling"] = np.ones(wanted.shape)
     else:
-        rungs["ceiling"] = shortcuts.copy_ceiling(corpus, set(copy_arguments(train)[1].tolist())).right
+        known = set(copy_arguments(train.forest, train.width)[1].tolist())
+        rungs["ceiling"] = shortcuts.copy_ceiling(corpus, known).right
     return {
         name: {str(depth): _percent(right[corpus.nesting == depth]) for depth in DEPTHS}
         for name, right in rungs.items()

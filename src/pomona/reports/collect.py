@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Ints
+from pomona.base.arrays import Ints
 from pomona.base.errors import PomonaError, SpecError
 from pomona.base.files import kind_of
 from pomona.data.corpus import Corpus

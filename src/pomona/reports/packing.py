@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Ints
+from pomona.base.arrays import Ints
 from pomona.data.corpus import Corpus
 from pomona.reports.collect import Entry
 from pomona.training.run import Predictions

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Ints, compiled
+from pomona.base.arrays import Ints
+from pomona.base.compiled import compiled
 from pomona.base.errors import MeasureError
 from pomona.representations.tre.derivations import Derivations
 from pomona.representations.tre.fit import TreFit

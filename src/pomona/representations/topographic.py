@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Floats, Ints, compiled
+from pomona.base.arrays import Floats, Ints
+from pomona.base.compiled import compiled
 from pomona.base.errors import MeasureError, SpecError, did_you_mean
 
 FloatArray = npt.NDArray[np.float64]

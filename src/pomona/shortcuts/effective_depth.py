@@ -31,9 +31,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from pomona.base.compiled import Bools, Ints
+from pomona.base.arrays import Bools, Ints
 from pomona.base.errors import MeasureError
-from pomona.data.answers import answers_given
+from pomona.data.answers import answers_given, asked
 from pomona.data.corpus import Corpus
 from pomona.shortcuts import ladder as shortcuts
 
@@ -152,14 +152,14 @@ def effective_depth(
     `question` chooses the tree; `by_hand` judges by the stated heuristics instead of priors; `train` is what priors and
     look-ups are learnt from.
     """
-    questions = shortcuts.asked(corpus).shape[1]
+    questions = asked(corpus).shape[1]
     if questions != corpus.width:
         raise MeasureError(
             f"it is of the values of trees, and here are {questions} questions about {corpus.width} trees"
         )
     given = answers_given(corpus, predictions)[:, question]
     answers = shortcuts.evaluations(corpus, train, levels, by_hand=by_hand)[:, question]
-    truth = shortcuts.asked(corpus)[:, question]
+    truth = asked(corpus)[:, question]
     family = np.column_stack([answers, truth])  # [examples, levels + 2]
     follows = family == given[:, None]
     agreement = follows.mean(axis=0)
@@ -188,7 +188,7 @@ def effective_depth(
 def contested(corpus: Corpus, *, train: Corpus | None = None, levels: int = LEVELS, question: int = 0) -> Bools:
     """On which examples evaluators of different depth differ: take these to learn most from few predictions."""
     answers = shortcuts.evaluations(corpus, train, levels)[:, question, 1:]
-    differ: Bools = (answers != shortcuts.asked(corpus)[:, [question]]).any(axis=1)
+    differ: Bools = (answers != asked(corpus)[:, [question]]).any(axis=1)
     return differ
 
 

@@ -25,8 +25,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Floats
+from pomona.base.arrays import Floats
 from pomona.base.errors import MeasureError, PomonaError
+from pomona.data.answers import all_asked, asked
 from pomona.data.corpus import Corpus
 from pomona.data.task import TASKS
 from pomona.shortcuts import truncation
@@ -34,8 +35,6 @@ from pomona.shortcuts.lookups import (
     Information,
     Learner,
     Rung,
-    all_asked,
-    asked,
     judged,
     nothing,
     numbered,
@@ -48,7 +47,6 @@ __all__ = [
     "Information",
     "Ladder",
     "Rung",
-    "asked",
     "best_accuracy",
     "copy_ceiling",
     "evaluations",
@@ -141,7 +139,7 @@ def ladder(
         pass  # no digits and operators: there is nothing to evaluate
     worded = any(word.isdigit() and len(word) > 1 for word in corpus.vocabulary)
     if corpus.forest.link is not None and train is not None and worded:  # with digits every argument can be spelled
-        rungs.append(copy_ceiling(corpus, set(copy_arguments(train)[1].tolist())))
+        rungs.append(copy_ceiling(corpus, set(copy_arguments(train.forest, train.width)[1].tolist())))
     return Ladder(repr(corpus), learn.source, tuple(rungs))
 
 

@@ -17,8 +17,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Floats, Ints
+from pomona.base.arrays import Floats, Ints
 from pomona.base.errors import MeasureError
+from pomona.data.answers import asked
 from pomona.data.corpus import Corpus, codes
 from pomona.shortcuts import truncation
 from pomona.trees.operators import OPERATORS
@@ -56,38 +57,6 @@ class Rung:
     def error(self) -> float:
         """The standard error of `accuracy`."""
         return float(self.right.prod(axis=1).std() / np.sqrt(max(1, len(self.right))))
-
-
-def asked(corpus: Corpus) -> Answers:
-    """The answers wanted, one column a question; where every target is its roots' values, as "6,2", a root is one."""
-    if corpus.targets.shape[1] == 1 and corpus.width > 1 and _paired(corpus):
-        roots: Answers = corpus.values[corpus.forest.root].reshape(len(corpus), corpus.width).astype(np.int64)
-        return roots
-    return corpus.targets.astype(np.int64)
-
-
-def _paired(corpus: Corpus) -> bool:
-    used = [corpus.outcomes[value] for value in np.unique(corpus.targets).tolist() if value >= 0]
-    if not used or not all(isinstance(one, str) and "," in one for one in used):
-        return False  # at once: what follows goes through all the examples
-    roots = corpus.values[corpus.forest.root].reshape(len(corpus), corpus.width)
-    cases = np.unique(np.column_stack([corpus.targets, roots]), axis=0)  # "Paris, France" is one answer, not two
-    return cases.min() >= 0 and all(
-        corpus.outcomes[target] == ",".join(str(corpus.outcomes[value]) for value in values)
-        for target, *values in cases.tolist()
-    )
-
-
-def all_asked(corpus: Corpus) -> Answers:
-    """The answers wanted, of a corpus in which all of them are known; else an error."""
-    wanted = asked(corpus)
-    if not wanted.shape[1]:
-        raise MeasureError(f"{corpus!r} asks for nothing: its targets are empty; leave them out to ask for the roots")
-    unknown = np.flatnonzero((wanted < 0).any(axis=1))
-    if len(unknown):
-        first = corpus[int(unknown[0])].id
-        raise MeasureError(f"{len(unknown):,} of {len(corpus):,} examples have no known answer (first: {first!r})")
-    return wanted
 
 
 def judged(corpus: Corpus, name: str, sees: str, answers: Answers) -> Rung:

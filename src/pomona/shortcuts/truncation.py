@@ -20,7 +20,8 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Floats, Ints, compiled
+from pomona.base.arrays import Floats, Ints
+from pomona.base.compiled import compiled
 from pomona.base.errors import MeasureError
 from pomona.data.corpus import Corpus
 from pomona.trees.operators import FIRST, INTERPRETED, LAST, MAX, MIN, OPERATORS, SM, Operator, apply

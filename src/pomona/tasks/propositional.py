@@ -20,7 +20,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Bytes, Ints, compiled
+from pomona.base.arrays import Bytes, Ints
+from pomona.base.compiled import compiled
 from pomona.base.errors import SpecError, SplitError, did_you_mean
 from pomona.base.randomness import below, mix, open_stream, random_order, stream_key
 from pomona.data.corpus import Corpus, content_keys

@@ -27,7 +27,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from pomona.base.compiled import Floats
+from pomona.base.arrays import Floats
 from pomona.base.errors import RunError, SpecError
 from pomona.base.randomness import stream_key
 from pomona.data import formats

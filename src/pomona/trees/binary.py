@@ -18,7 +18,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Ints, compiled, inlined
+from pomona.base.arrays import Ints
+from pomona.base.compiled import compiled, inlined
 from pomona.base.errors import TreeError
 from pomona.base.randomness import below, mix, open_stream, stream_key
 from pomona.trees import brackets

@@ -18,7 +18,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Ints, compiled
+from pomona.base.arrays import Ints
+from pomona.base.compiled import compiled
 from pomona.base.errors import TreeError
 from pomona.trees.forest import Forest, numbered
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.sax.saxutils import escape
 
-from pomona.base.compiled import Ints
+from pomona.base.arrays import Ints
 from pomona.base.errors import TreeError
 from pomona.trees.forest import Forest
 from pomona.trees.layout import tidy

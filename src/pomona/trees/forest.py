@@ -24,7 +24,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Bools, Ints, compiled
+from pomona.base.arrays import Bools, Ints
+from pomona.base.compiled import compiled
 from pomona.base.errors import TreeError
 
 NAMES_LIMIT = 1 << 15  # symbols are 16-bit

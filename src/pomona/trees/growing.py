@@ -30,7 +30,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Floats, Ints, compiled, inlined
+from pomona.base.arrays import Floats, Ints
+from pomona.base.compiled import compiled, inlined
 from pomona.base.randomness import below, mix
 from pomona.trees.operators import apply, close
 

@@ -22,7 +22,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Ints, compiled, inlined
+from pomona.base.arrays import Ints
+from pomona.base.compiled import compiled, inlined
 from pomona.base.errors import SpecError, TreeError, did_you_mean
 from pomona.trees.forest import Forest
 

@@ -101,7 +101,8 @@ def _with_model(made: Ladder, corpus: Corpus, given: npt.NDArray[np.int64], name
     """The ladder with one more rung: the model."""
     import dataclasses
 
-    from pomona.shortcuts.ladder import Rung, asked
+    from pomona.data.answers import asked
+    from pomona.shortcuts.ladder import Rung
 
     rung = Rung(f"predictions ({name})", "the model", (given == asked(corpus)).astype(float), given)
     return dataclasses.replace(made, rungs=(*made.rungs, rung))

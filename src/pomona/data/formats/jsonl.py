@@ -32,12 +32,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pomona.base import deep_json
-from pomona.base.compiled import Ints, compiled
+from pomona.base.arrays import Ints
+from pomona.base.compiled import compiled
 from pomona.base.errors import FormatError, TreeError
 from pomona.base.files import read_bytes
 from pomona.data.corpus import FIELDS, Corpus, Outcome, narrowest
-from pomona.trees import brackets
-from pomona.trees import links as orchard_text
+from pomona.trees import brackets, links
 from pomona.trees.forest import Forest
 
 SUFFIX = ".jsonl"
@@ -322,7 +322,7 @@ class _Rows:
                 try:
                     trees = forest[row * self.width : (row + 1) * self.width]
                     # A COPY is written with the position that it quotes.
-                    texts = orchard_text.texts(trees, self.width) if trees.links.any() else brackets.write(trees)
+                    texts = links.texts(trees, self.width) if trees.links.any() else brackets.write(trees)
                 except TreeError as error:
                     message = f'there are no "tokens", and {error}'
                     raise FormatError(message, path=self.path, line=self.lines[row]) from None

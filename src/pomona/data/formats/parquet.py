@@ -24,7 +24,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pomona.base.compiled import Ints, compiled
+from pomona.base.arrays import Ints
+from pomona.base.compiled import compiled
 from pomona.base.errors import FormatError, TreeError
 from pomona.data.corpus import FIELDS, Corpus, Fingerprint, Outcome, narrowest
 from pomona.data.formats import plain_origin

@@ -23,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from pomona.base.compiled import Bytes, Ints, compiled
+from pomona.base.arrays import Bytes, Ints
+from pomona.base.compiled import compiled
 from pomona.base.errors import FormatError, RunError
 from pomona.data.corpus import Corpus
 from pomona.trees.binary import binarise, from_transitions, transitions

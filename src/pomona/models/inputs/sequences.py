@@ -21,7 +21,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pomona.base.compiled import Ints, compiled
+from pomona.base.arrays import Ints
+from pomona.base.compiled import compiled
 from pomona.base.errors import RunError
 from pomona.data.corpus import Corpus
 from pomona.models.inputs.sentences import padded

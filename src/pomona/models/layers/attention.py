@@ -24,7 +24,8 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from pomona.base.compiled import Floats, fused
+from pomona.base.arrays import Floats
+from pomona.base.compiled import fused
 from pomona.base.errors import SpecError
 from pomona.models.layers.tree_lstm import sigmoid_row
 from pomona.models.model import dropped

@@ -20,7 +20,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from pomona.base.compiled import Floats, Ints, compiled, fused
+from pomona.base.arrays import Floats, Ints
+from pomona.base.compiled import compiled, fused
 from pomona.models.layers.tree_lstm import sigmoid_row, tanh_row
 from pomona.models.model import dropped
 

@@ -18,7 +18,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pomona.base.compiled import Floats, Ints, compiled, fused, summed
+from pomona.base.arrays import Floats, Ints
+from pomona.base.compiled import compiled, fused, summed
 from pomona.models.layers.tree_lstm import compose, compose_raised, decompose, raise_rows
 
 

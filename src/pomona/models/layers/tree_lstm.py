@@ -20,7 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pomona.base.compiled import Floats, Ints, fused, inlined
+from pomona.base.arrays import Floats, Ints
+from pomona.base.compiled import fused, inlined
 from pomona.models.inputs.sentences import Plan
 
 # -- sigmoid and tanh over rows --------------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pomona.base.compiled import Floats, summed
+from pomona.base.arrays import Floats
+from pomona.base.compiled import summed
 from pomona.models.layers.aligned_tree import ClassifiedTree, TreeModel
 from pomona.models.layers.pair_heads import activated, first_weights
 from pomona.models.model import MODELS, Shape

@@ -21,7 +21,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from pomona.base.compiled import Bytes, Floats, Ints, compiled, fused
+from pomona.base.arrays import Bytes, Floats, Ints
+from pomona.base.compiled import compiled, fused
 from pomona.models.inputs.sentences import Batch
 from pomona.models.layers.lstm import LSTM
 from pomona.models.layers.tree_lstm import Classifier, TreeLSTM, compose

@@ -22,7 +22,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Floats, Ints, compiled
+from pomona.base.arrays import Floats, Ints
+from pomona.base.compiled import compiled
 from pomona.base.errors import SpecError
 from pomona.base.randomness import mix, open_stream, stream_key
 

@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from pomona.base.compiled import Floats, Ints, summed
+from pomona.base.arrays import Floats, Ints
+from pomona.base.compiled import summed
 from pomona.representations.tre.cosine import TOGETHER, fit_cosine
 from pomona.representations.tre.descent import descend
 from pomona.representations.tre.design import DENSE_COLUMNS, Design, FloatArray, LinearFit, gather

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pomona.base.compiled import Floats, Ints
+from pomona.base.arrays import Floats, Ints
 from pomona.base.errors import MeasureError
 from pomona.representations.tre.compositions import Parameters
 from pomona.representations.tre.design import FloatArray

@@ -25,7 +25,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from pomona.base.compiled import Floats, Ints, compiled
+from pomona.base.arrays import Floats, Ints
+from pomona.base.compiled import compiled
 from pomona.base.errors import MeasureError, SpecError, did_you_mean
 from pomona.representations.tre.derivations import Derivations
 from pomona.representations.tre.design import FloatArray

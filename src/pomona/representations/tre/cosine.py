@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from pomona.base.compiled import Floats, Ints, compiled, summed
+from pomona.base.arrays import Floats, Ints
+from pomona.base.compiled import compiled, summed
 from pomona.representations.tre.descent import Shared, descend
 from pomona.representations.tre.design import DENSE_COLUMNS, Design, FloatArray, LinearFit, gather
 

@@ -20,7 +20,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Floats, Ints, compiled, summed
+from pomona.base.arrays import Floats, Ints
+from pomona.base.compiled import compiled, summed
 from pomona.representations.tre.design import DENSE_COLUMNS, Design, FloatArray
 
 PATIENCE = 32  # iterations with the shared factor before each layer gets its own

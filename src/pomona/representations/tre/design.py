@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Floats, Ints, compiled, summed
+from pomona.base.arrays import Floats, Ints
+from pomona.base.compiled import compiled, summed
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from pomona.base.compiled import Floats, Ints
+from pomona.base.arrays import Floats, Ints
 from pomona.base.errors import MeasureError, SpecError, did_you_mean
 from pomona.representations.tre.design import FloatArray
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Floats
+from pomona.base.arrays import Floats
 from pomona.base.errors import MeasureError, SpecError
 from pomona.representations.tre.additive import fit_layers, fit_linear
 from pomona.representations.tre.checks import as_rows, canonical_order, check_composed, is_constant, within_reach

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pomona.base.compiled import Floats
+from pomona.base.arrays import Floats
 from pomona.representations.tre.additive import fit_linear
 from pomona.representations.tre.compositions import Composition, Parameters, _PartMaps, compose, gradients
 from pomona.representations.tre.derivations import Derivations

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pomona.base.compiled import Floats, Ints, compiled
+from pomona.base.arrays import Floats, Ints
+from pomona.base.compiled import compiled
 from pomona.representations.tre.design import Design, FloatArray
 
 

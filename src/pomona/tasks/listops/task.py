@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Bytes, Ints, compiled
+from pomona.base.arrays import Bytes, Ints
+from pomona.base.compiled import compiled
 from pomona.base.errors import SpecError
 from pomona.base.randomness import below, mix, open_stream
 from pomona.data.corpus import KEY_SEED, Corpus, absorb, codes

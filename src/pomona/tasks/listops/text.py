@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Bytes, Ints, compiled
+from pomona.base.arrays import Bytes, Ints
+from pomona.base.compiled import compiled
 from pomona.base.errors import FormatError
 from pomona.data.corpus import Corpus
 from pomona.trees.forest import Forest

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Floats, Ints, compiled
+from pomona.base.arrays import Floats, Ints
+from pomona.base.compiled import compiled
 from pomona.base.randomness import mix, open_stream
 from pomona.data.corpus import KEY_SEED, absorb
 from pomona.trees.growing import TOO_SMALL, UNDECIDED, Grammar, Nodes, grow, grow_decided, level_order

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from pomona.base.errors import FormatError
 from pomona.base.files import read_bytes
 from pomona.data.corpus import Corpus
-from pomona.trees import links as orchard_text
+from pomona.tasks.orchard import text as orchard_text
 
 SUFFIX = ".input"
 LABELS = ".label"

@@ -37,7 +37,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Ints
+from pomona.base.arrays import Ints
 from pomona.base.errors import SpecError
 from pomona.base.randomness import stream_key
 from pomona.data.corpus import Corpus, Outcome, codes

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Ints
+from pomona.base.arrays import Ints
 from pomona.base.errors import FairnessError, FormatError
 from pomona.data.corpus import Corpus
 from pomona.tasks.fair_nli.logic.fragment import (

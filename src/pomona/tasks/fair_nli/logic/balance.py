@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Bools, Floats, Ints
+from pomona.base.arrays import Bools, Floats, Ints
 from pomona.base.errors import SplitError
 from pomona.tasks.fair_nli.logic.fragment import ENCODINGS, Codes, classes, labels, unpack
 from pomona.tasks.fair_nli.logic.projectivity import NO, NOT_EVERY

@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Ints
+from pomona.base.arrays import Ints
 from pomona.base.errors import SpecError
 from pomona.tasks.fair_nli.logic.projectivity import (
     MODIFIER_PATTERNS,

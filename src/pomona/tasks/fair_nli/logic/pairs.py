@@ -19,7 +19,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Bools, Bytes, Ints, compiled, inlined
+from pomona.base.arrays import Bools, Bytes, Ints
+from pomona.base.compiled import compiled, inlined
 from pomona.base.errors import SpecError
 from pomona.base.randomness import mix, open_stream, random_order
 from pomona.tasks.fair_nli.logic.balance import CELLS, Law

@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Bools, Ints
+from pomona.base.arrays import Bools, Ints
 from pomona.tasks.fair_nli.logic.relations import Relation, RelationTable, cell, frozen, relation_of, relations_by_cells
 
 EVERY, NOT_EVERY, SOME, NO = range(4)

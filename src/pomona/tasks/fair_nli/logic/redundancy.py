@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.compiled import Bools, Ints
+from pomona.base.arrays import Bools, Ints
 from pomona.base.errors import SpecError
 from pomona.base.randomness import random_order, stream_key
 from pomona.tasks.fair_nli.logic.fragment import (

@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from pomona.base.compiled import Ints
+from pomona.base.arrays import Ints
 from pomona.base.errors import SpecError, did_you_mean
 from pomona.tasks.fair_nli.logic.fragment import (
     DIFFERENT,

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pomona.base.compiled import Ints
+from pomona.base.arrays import Ints
 from pomona.tasks.fair_nli.logic.fragment import DIFFERENT, ONLY_HYPOTHESIS, ONLY_PREMISE, PHRASES, SAME
 from pomona.tasks.fair_nli.logic.pairs import Pairs, check_vocabulary, of_words
 from pomona.tasks.fair_nli.logic.redundancy import minimal_items, shuffled
