@@ -160,7 +160,7 @@ def scores_of(row: Mapping[str, Any]) -> dict[str, Any]:
             messages, list(REFERENTS), "l1", "position", steps=LEGACY_STEPS, seed=int(row["pair"])
         ).score
         placed = tre(messages.reshape(len(messages), -1), PLACED, distance="l1").normalized("shuffle", SHUFFLES)
-    certificate = fit.certificate
+    certificate = fit.bound
     return {
         "pair": row["pair"],
         "train": train,
