@@ -138,7 +138,7 @@ def test_errors_and_notes_name_the_layer() -> None:
         tre_layers({"good": rows, "bad": bad}, trees)
     with pytest.raises(MeasureError, match="layer 'short': 79 representations but 80 derivations"):
         tre_layers({"short": rows[1:]}, trees)
-    with pytest.raises(MeasureError, match=r"a mapping from each one's name .* got list"):
+    with pytest.raises(MeasureError, match=r"a mapping from each layer's name .* got list"):
         tre_layers([rows, rows], trees)  # type: ignore[arg-type]
     with pytest.raises(MeasureError, match="no layers"):
         tre_layers({}, trees)
