@@ -70,7 +70,7 @@ def small(*options: str) -> None:
     say("550 x 64 cosine", f"{seconds:.4f} s", "0.05 s", seconds <= 0.05)
     say(f"  item-by-item twin ({kind})", f"{twin:.1f} s, ratio {twin / seconds:.0f}", "1000", twin / seconds >= 1000)
     say("  objective", f"{fit.score:.6f} (twin {random:.6f}, frozen {frozen:.6f})", "never above", fit.score <= random)
-    slope = fit.certificate.gradient_norm or 0.0
+    slope = fit.bound.gradient_norm or 0.0
     say("  gradient (relative)", f"{slope:.1e}", "1e-8", slope < 1e-8)
     design = Derivations.of(trees).counts
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
@@ -113,9 +113,9 @@ def large(*options: str) -> None:
     forest, rows = synthetic(100_000, 256)
     for distance, target in (("sql2", 2.0), ("cosine", 5.0), ("l2", float("inf"))):
         seconds, fit = cpu(lambda distance=distance: tre(rows, forest, distance=distance))
-        detail = f"{seconds:.2f} s, score {fit.score:.6f}, {fit.certificate.status}"
+        detail = f"{seconds:.2f} s, score {fit.score:.6f}, {fit.bound.status}"
         say(f"100,000 x 256, 1,000 primitives, {distance}", detail, f"{target} s", seconds <= target)
-        say("  gradient, peak memory", f"{fit.certificate.gradient_norm:.1e}, {peak():.2f} GB", "4 GB", peak() < 4)
+        say("  gradient, peak memory", f"{fit.bound.gradient_norm:.1e}, {peak():.2f} GB", "4 GB", peak() < 4)
 
 
 def million(*options: str) -> None:
@@ -138,8 +138,8 @@ def languages(*options: str) -> None:
         old = andreas2019(messages, trees, "l1", "position", steps=1000).score
         detail = f"{fit.score:.5f} in {seconds:.1f} s (published way {old:.3f})"
         say(f"language {number}", detail, f"{most}, 10 s", fit.score <= most and seconds <= 10)
-        found = fit.certificate.lower_bound
-        say("  lower bound", f"{found:.6f}, gap {fit.certificate.gap:.1e}", f"{bound}", abs(found - bound) < 1e-6)
+        found = fit.bound.lower_bound
+        say("  lower bound", f"{found:.6f}, gap {fit.bound.gap:.1e}", f"{bound}", abs(found - bound) < 1e-6)
     trees, messages = perfect_language()
     seconds, fit = cpu(lambda: tre(messages, trees, compose="position", distance="l1"))
     old = andreas2019(messages, trees, "l1", "position", steps=1000).score
@@ -178,7 +178,7 @@ def ratio(label: str, stack: dict[str, np.ndarray], given: Any, distance: str, r
     each = (min(many) - min(one)) / 11  # what every further layer adds; the rest of one layer is shared
     detail = f"{min(many):.3f} s, {times:.1f} times one ({max(1 - each / min(one), 0):.0%} shared)"
     say(f"12 layers, {label}, {distance}", detail, "3 times", times <= 3)
-    slope = max(found.certificate.gradient_norm or 0.0 for found in fits.values())
+    slope = max(found.bound.gradient_norm or 0.0 for found in fits.values())
     say("  steepest gradient of the twelve", f"{slope:.1e}", "1e-8", slope < 1e-8)
 
 

@@ -19,9 +19,9 @@ from pathlib import Path
 import torch
 
 from oracles_game import PlainPair
-from pomona.papers.tre_2019 import games
-from pomona.papers.tre_2019.pairs import Pairs
-from pomona.papers.tre_2019.reference_game import READINGS, REFERENTS
+from pomona.papers.tre_2019 import languages
+from pomona.papers.tre_2019.agents import AgentPairs
+from pomona.papers.tre_2019.game_rules import READINGS, REFERENTS
 from pomona.representations.tre import ReconstructionWarning, tre
 
 PAIRS, STEPS = 100, 6
@@ -38,7 +38,7 @@ def main() -> None:
 def together(reading: str) -> None:
     """One step of a hundred pairs, of the same hundred by the plain program, and by ours with one pair at a time."""
     game = READINGS[reading]
-    many, alone = Pairs.fresh(game, 0, range(PAIRS)), Pairs.fresh(game, 0, [0])
+    many, alone = AgentPairs.fresh(game, 0, range(PAIRS)), AgentPairs.fresh(game, 0, [0])
     plain = PlainPair(game, 0, 0, torch.float32)
     best = {"together": float("inf"), "plain": float("inf"), "ours alone": float("inf")}
     for _ in range(STEPS):
@@ -66,14 +66,14 @@ def exact() -> None:
     found = json.loads(RESULTS.read_text()).get("game", {}).get("code", {}) if RESULTS.exists() else {}
     messages = [rows.split() for rows in found.get("messages", [])]
     if not messages:
-        small = Pairs.fresh(dataclasses.replace(READINGS["code"], hidden=64, batch=64), 0, range(PAIRS))
+        small = AgentPairs.fresh(dataclasses.replace(READINGS["code"], hidden=64, batch=64), 0, range(PAIRS))
         for _ in range(60):
             small.step()
-        messages = [[games.spelt(message) for message in rows] for rows in small.languages().messages]
+        messages = [[languages.spelt(message) for message in rows] for rows in small.languages().messages]
     warnings.simplefilter("ignore", ReconstructionWarning)
-    tre(games.one_hot(messages[0]), list(REFERENTS), compose="position", distance="l1")  # compiles
+    tre(languages.one_hot(messages[0]), list(REFERENTS), compose="position", distance="l1")  # compiles
     begun = time.process_time()
-    fits = [tre(games.one_hot(rows), list(REFERENTS), compose="position", distance="l1") for rows in messages]
+    fits = [tre(languages.one_hot(rows), list(REFERENTS), compose="position", distance="l1") for rows in messages]
     seconds = time.process_time() - begun
-    gap = max(fit.certificate.gap for fit in fits)
+    gap = max(fit.bound.gap for fit in fits)
     print(f"exact TRE of {len(fits)} languages: {seconds:.0f} CPU s (wanted 900), widest bracket {gap:.4f}", flush=True)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pomona.papers.tre_2019.reference_game import ANSWERS, FEATURES, TARGETS, Game, first_weights
+from pomona.papers.tre_2019.game_rules import ANSWERS, FEATURES, TARGETS, Game, first_weights
 
 
 class Decoder(nn.Module):

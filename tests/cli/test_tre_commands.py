@@ -75,7 +75,7 @@ def test_constant_representations_give_null_with_a_reason(files: Path, monkeypat
     ("arguments", "status", "words"),
     [
         (["reps.npy", "derivations.jsonl", "--max-gap", "0"], 1, "is larger than 0"),
-        (["reps.npy", "derivations.jsonl", "--distance", "cosin"], 2, "is none of cosine"),
+        (["reps.npy", "derivations.jsonl", "--distance", "cosin"], 2, "is not one of cosine"),
         (["reps.npy", "missing.jsonl"], 3, "FormatError"),
         (["bad.npy", "derivations.jsonl"], 3, "row 7: the representation holds nan"),
         (["reps.npy", "broken.jsonl"], 3, "broken.jsonl, line 2, column 6: not JSON"),

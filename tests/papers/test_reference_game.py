@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from oracles_game import PlainPair
 from pomona.base.errors import RunError, SpecError
-from pomona.papers.tre_2019 import games
-from pomona.papers.tre_2019.pairs import Pairs
-from pomona.papers.tre_2019.reference_game import (
+from pomona.papers.tre_2019 import languages
+from pomona.papers.tre_2019.agents import AgentPairs
+from pomona.papers.tre_2019.game_rules import (
     COLOURS,
     FEATURES,
     PARTS,
@@ -31,7 +31,7 @@ from pomona.papers.tre_2019.reference_game import (
 SMALL = {name: dataclasses.replace(game, hidden=7, batch=24) for name, game in READINGS.items()}
 
 
-def weights_of(pairs: Pairs, row: int) -> dict[str, np.ndarray]:
+def weights_of(pairs: AgentPairs, row: int) -> dict[str, np.ndarray]:
     return {name: weight[row].detach().numpy() for name, weight in pairs.weights.items()}
 
 
@@ -51,7 +51,7 @@ def test_the_referents_are_the_papers() -> None:
 def test_pairs_together_move_as_one_plain_pair_alone(reading: str) -> None:
     """Every update of every weight, in double precision: so gradients, sharing of rows and optimisers are right."""
     game = SMALL[reading]
-    together = Pairs.fresh(game, 3, [0, 5, 2], dtype=torch.float64)
+    together = AgentPairs.fresh(game, 3, [0, 5, 2], dtype=torch.float64)
     alone = PlainPair(game, 3, 5)
     for _ in range(6):
         referent, chance = together.draw()
@@ -63,7 +63,7 @@ def test_pairs_together_move_as_one_plain_pair_alone(reading: str) -> None:
 
 @pytest.mark.parametrize("reading", READINGS)
 def test_company_changes_nothing(reading: str) -> None:
-    many, one = (Pairs.fresh(SMALL[reading], 1, rows, dtype=torch.float64) for rows in ([4, 0, 9], [9]))
+    many, one = (AgentPairs.fresh(SMALL[reading], 1, rows, dtype=torch.float64) for rows in ([4, 0, 9], [9]))
     for _ in range(5):
         many.step()
         one.step()
@@ -75,7 +75,7 @@ def test_company_changes_nothing(reading: str) -> None:
 @given(st.integers(0, 2**40), st.integers(0, 10_000))
 def test_the_held_out_third_is_never_drawn(seed: int, number: int) -> None:
     game = Game(hidden=1, batch=256)
-    pairs = Pairs.fresh(game, seed, [number])
+    pairs = AgentPairs.fresh(game, seed, [number])
     drawn: set[int] = set()
     for step in range(4):
         pairs.done = step
@@ -88,7 +88,7 @@ def test_the_held_out_third_is_never_drawn(seed: int, number: int) -> None:
 
 def test_held_out_referents_do_not_touch_training() -> None:
     """Other answers for referents that a pair never sees leave its weights as they are, to the bit."""
-    before = Pairs.fresh(SMALL["code"], 0, [0], dtype=torch.float64)
+    before = AgentPairs.fresh(SMALL["code"], 0, [0], dtype=torch.float64)
     for _ in range(3):
         before.step()
     unseen = ~before.languages().trained[0]
@@ -98,7 +98,7 @@ def test_held_out_referents_do_not_touch_training() -> None:
         for name in TARGETS:
             TARGETS[name][unseen] = 0
         FEATURES[unseen] = 7.0
-        after = Pairs.fresh(SMALL["code"], 0, [0], dtype=torch.float64)
+        after = AgentPairs.fresh(SMALL["code"], 0, [0], dtype=torch.float64)
         for _ in range(3):
             after.step()
     finally:
@@ -109,8 +109,8 @@ def test_held_out_referents_do_not_touch_training() -> None:
 
 
 def test_seeds_and_pairs_differ() -> None:
-    rows = Pairs.fresh(SMALL["code"], 0, [0, 1])
-    other = Pairs.fresh(SMALL["code"], 1, [0, 1])
+    rows = AgentPairs.fresh(SMALL["code"], 0, [0, 1])
+    other = AgentPairs.fresh(SMALL["code"], 1, [0, 1])
     weight = rows.weights["speaker.state.weight"]
     assert not torch.equal(weight[0], weight[1])
     assert not torch.equal(weight, other.weights["speaker.state.weight"])
@@ -118,7 +118,7 @@ def test_seeds_and_pairs_differ() -> None:
 
 
 def test_a_trained_pair_is_understood() -> None:
-    pairs = Pairs.fresh(dataclasses.replace(READINGS["code"], hidden=32, batch=64, rate=1e-2), 0, range(3))
+    pairs = AgentPairs.fresh(dataclasses.replace(READINGS["code"], hidden=32, batch=64, rate=1e-2), 0, range(3))
     before = pairs.languages()
     for _ in range(60):
         pairs.step()
@@ -139,24 +139,24 @@ def test_impossible_games_are_refused() -> None:
 
 def test_killed_games_go_on_to_the_same_languages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     game = dataclasses.replace(SMALL["code"], steps=7)
-    whole = games.games_folder(tmp_path / "whole", game, pairs=2)
-    games.play(whole)
-    monkeypatch.setattr(games, "SAVE_EVERY", -1.0)
-    broken = games.games_folder(tmp_path / "broken", game, pairs=2)
-    step = Pairs.step
+    whole = languages.games_folder(tmp_path / "whole", game, pairs=2)
+    languages.play(whole)
+    monkeypatch.setattr(languages, "SAVE_EVERY", -1.0)
+    broken = languages.games_folder(tmp_path / "broken", game, pairs=2)
+    step = AgentPairs.step
 
-    def die(pairs: Pairs) -> torch.Tensor:
+    def die(pairs: AgentPairs) -> torch.Tensor:
         if pairs.done == 4:
             raise KeyboardInterrupt
         return step(pairs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Pairs, "step", die)
+        patch.setattr(AgentPairs, "step", die)
         with pytest.raises(KeyboardInterrupt):
-            games.play(broken)
+            languages.play(broken)
     assert (broken.path / "state.safetensors").exists()
     told: list[str] = []
-    games.play(broken, say=told.append)
+    languages.play(broken, say=told.append)
     assert "going on after step 4 of 7" in told[0]
     assert not (broken.path / "state.safetensors").exists()
     ours, theirs = (folder.read("languages.json", {})["pairs"] for folder in (broken, whole))
@@ -168,18 +168,18 @@ def test_killed_games_go_on_to_the_same_languages(tmp_path: Path, monkeypatch: p
 
 
 def test_a_folder_belongs_to_one_experiment(tmp_path: Path) -> None:
-    games.games_folder(tmp_path / "a", SMALL["code"], pairs=2)
+    languages.games_folder(tmp_path / "a", SMALL["code"], pairs=2)
     with pytest.raises(RunError, match=r"other settings \(pairs\): there pairs = 2, here 3. Nothing was touched"):
-        games.games_folder(tmp_path / "a", SMALL["code"], pairs=3)
+        languages.games_folder(tmp_path / "a", SMALL["code"], pairs=3)
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "thesis.txt").write_text("mine")
     with pytest.raises(RunError, match="holds no experiment"):
-        games.games_folder(tmp_path / "b", SMALL["code"])
+        languages.games_folder(tmp_path / "b", SMALL["code"])
 
 
 def test_a_language_that_says_nothing_is_not_called_perfect() -> None:
     row = {"pair": 0, "messages": ["aaaa"] * 48, "rewards": [0.25] * 48, "trained": list(range(32))}
-    found = games.scores_of(row)
+    found = languages.scores_of(row)
     assert found["exact"] == pytest.approx(0, abs=1e-9)
     assert found["legacy"] > 0.1  # the published solver does not even find this
     assert found["normalised"] is None
@@ -200,7 +200,7 @@ def test_the_recorded_runs_give_the_papers_correlations(data_folder: Path) -> No
         }
         for row in recorded
     ]  # fmt: skip
-    judged = games.judge(scores)
+    judged = languages.judge(scores)
     r = {(row["against"], row["runs"]): row for row in judged["correlations"] if row["tre"] == "exact"}
     assert r["generalisation error", "all runs"]["value"] == pytest.approx(0.496, abs=0.005)
     assert r["test reward", "all runs"]["value"] == pytest.approx(0.575, abs=0.005)
@@ -220,7 +220,7 @@ def test_figure_6_mines_good_languages_at_both_ends() -> None:
          "legacy": level, "normalised": 1.0}
         for pair, (test, level) in enumerate(rows)
     ]  # fmt: skip
-    found = games.mined(scores, [{"messages": [f"m{pair}"]} for pair in range(5)], ["x"])
+    found = languages.mined(scores, [{"messages": [f"m{pair}"]} for pair in range(5)], ["x"])
     assert [row["pair"] for row in found] == [0, 1]  # 2 and 3 generalise worse, 4 never succeeded
     assert found[1]["messages"] == {"x": "m1"}
-    assert games.mined(scores[4:], [], []) == []
+    assert languages.mined(scores[4:], [], []) == []

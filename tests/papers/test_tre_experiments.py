@@ -17,9 +17,10 @@ from scipy import stats
 
 from pomona.base.errors import FormatError, MeasureError, SpecError
 from pomona.papers.reproduce import reproduce
-from pomona.papers.tre_2019 import compounds, concepts, dynamics, games, similarity
-from pomona.papers.tre_2019 import paper as tre_2019
+from pomona.papers.tre_2019 import compounds, concepts, dynamics, experiments, languages, similarity
 from pomona.papers.tre_2019.correlations import correlate, gap
+from pomona.papers.tre_2019.game_rules import READINGS
+from pomona.papers.tre_2019.printed import PRINTED
 from pomona.representations.tre import Derivations
 
 # -- correlations -----------------------------------------------------------------------------------------------------
@@ -179,7 +180,7 @@ def test_a_killed_run_goes_on_to_the_same_numbers(noise: None, tmp_path: Path, m
 
 
 def test_validation_tasks_are_never_trained_on(noise: None) -> None:
-    world = dynamics._World.make(TINY, "cpu")
+    world = dynamics.World.make(TINY, "cpu")
     assert not set(world.train) & set(world.validation)
     assert len(world.validation) == 500
     assert set(world.train) | set(world.validation) == set(range(TINY.tasks))
@@ -189,7 +190,7 @@ def test_validation_tasks_are_never_trained_on(noise: None) -> None:
 
 
 def test_what_is_measured_of_an_untrained_network(noise: None) -> None:
-    world = dynamics._World.make(TINY, "cpu")
+    world = dynamics.World.make(TINY, "cpu")
     torch.manual_seed(0)
     found = dynamics.measure(dynamics.Classifier(), world, 0)
     assert found["bound"] <= found["exact"] <= found["legacy"]
@@ -331,9 +332,9 @@ def test_proposition_1_must_hold_for_classifiers_under_a_metric() -> None:
 
 def test_the_paper_is_measured_from_its_folders(noise: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny = {
-        name: (dataclasses.replace(game, hidden=5, batch=16, steps=2), 5) for name, game in tre_2019.READINGS.items()
+        name: (dataclasses.replace(game, hidden=5, batch=16, steps=2), 5) for name, game in READINGS.items()
     }
-    monkeypatch.setattr(tre_2019, "settings", lambda budget: (tiny, TINY))
+    monkeypatch.setattr(experiments, "settings", lambda budget: (tiny, TINY))
     monkeypatch.setenv("POMONA_DATA", str(tmp_path / "nothing"))
 
     def quick(row: dict[str, Any]) -> dict[str, Any]:
@@ -344,9 +345,9 @@ def test_the_paper_is_measured_from_its_folders(noise: None, tmp_path: Path, mon
                 "bound": pair + 1.0, "status": "optimal", "legacy": 2.0 - pair, "normalised": None,
                 "topsim": 0.1 * pair, "information": pair % 2, "exact_seconds": 0.0, "proposition": check}  # fmt: skip
 
-    monkeypatch.setattr(games, "scores_of", quick)
+    monkeypatch.setattr(languages, "scores_of", quick)
     empty = reproduce("tre_2019", budget="smoke", folder=tmp_path, train_missing=False)
-    assert len(empty["cells"]) == len(tre_2019.PRINTED)
+    assert len(empty["cells"]) == len(PRINTED)
     assert all(cell["measured"] is None for cell in empty["cells"])
     assert empty["answer"] == ""
     found = reproduce("tre_2019", budget="smoke", where=["game"], folder=tmp_path)
@@ -375,14 +376,12 @@ def test_the_paper_is_measured_from_its_folders(noise: None, tmp_path: Path, mon
     ],
 )
 def test_the_answer_says_whose_the_correlation_is(exact, legacy, words):
-    from pomona.papers.tre_2019.paper import answer
-
     rows = [
         {"tre": kind, "against": "generalisation error", "runs": "all runs", **dict(zip(NAMES, some, strict=True)),
          "given_information": {"value": None}}
         for kind, some in (("exact", exact), ("legacy", legacy))
     ]  # fmt: skip
-    assert words in answer({"code": {"pairs": 100, "correlations": rows}})
+    assert words in experiments.answer({"code": {"pairs": 100, "correlations": rows}})
 
 
 NAMES = ("value", "low", "high")

@@ -78,15 +78,15 @@ def test_squared_is_least_squares() -> None:
     slow = rows - matrix @ np.linalg.lstsq(matrix, rows, rcond=None)[0]
     fit = tre(rows, trees, distance="sql2")
     assert fit.score == pytest.approx((slow**2).sum(axis=1).mean(), rel=1e-12)
-    assert fit.certificate.status == "optimal"
-    assert fit.certificate.rank == np.linalg.matrix_rank(matrix)
-    assert fit.certificate.degrees_of_freedom == rows.size - 9 * 6
+    assert fit.bound.status == "optimal"
+    assert fit.bound.rank == np.linalg.matrix_rank(matrix)
+    assert fit.bound.degrees_of_freedom == rows.size - 9 * 6
 
 
 @pytest.mark.parametrize("distance", CONVEX)
 def test_convex_fits_are_certified(distance: str) -> None:
     trees, rows = noisy_sums(120, 10, 6, seed=3)
-    certificate = tre(rows, trees, distance=distance).certificate
+    certificate = tre(rows, trees, distance=distance).bound
     assert certificate.status == "optimal"
     assert 0 <= certificate.gap <= 1e-6 * certificate.zero
 
@@ -97,20 +97,20 @@ def test_corners_and_zeros_are_certified_under_l2() -> None:
     for seed in range(6):
         points = np.random.default_rng(seed).normal(size=(4, 2))
         fit = tre(points, [("a", "a")] * 4, distance="l2")
-        assert fit.certificate.gap < 1e-5
-        assert fit.certificate.lower_bound <= fit.score
+        assert fit.bound.gap < 1e-5
+        assert fit.bound.lower_bound <= fit.score
     assert tre(np.zeros((3, 2)), [("a", "b"), ("b", "c"), ("a", "c")], distance="l2").score == 0.0
 
 
 def test_cosine_is_stationary_and_says_best_found() -> None:
     trees, rows = noisy_sums(200, 12, 8, seed=4)
     fit = tre(rows, trees, restarts=6)
-    assert fit.certificate.status == "best found"
-    assert fit.certificate.gradient_norm is not None
-    assert fit.certificate.gradient_norm < 1e-8
-    assert fit.certificate.restarts == 6
-    assert fit.certificate.spread is not None
-    assert fit.certificate.spread < 1e-6
+    assert fit.bound.status == "best found"
+    assert fit.bound.gradient_norm is not None
+    assert fit.bound.gradient_norm < 1e-8
+    assert fit.bound.restarts == 6
+    assert fit.bound.spread is not None
+    assert fit.bound.spread < 1e-6
 
 
 @pytest.mark.parametrize("distance", ["cosine", "l2", "l1", "sql2", "crossentropy"])
@@ -150,9 +150,9 @@ def test_planted_sums_score_zero(distance: str) -> None:
 def test_never_above_the_trivial_predictors(seed: int, distance: str) -> None:
     trees, rows = pairs(12, seed=seed, noise=3.0)
     fit = tre(rows, trees, distance=distance)
-    assert fit.score <= fit.certificate.zero + 1e-9
-    assert fit.score <= fit.certificate.centroid + 1e-7
-    assert fit.certificate.lower_bound <= fit.score + 1e-12
+    assert fit.score <= fit.bound.zero + 1e-9
+    assert fit.score <= fit.bound.centroid + 1e-7
+    assert fit.bound.lower_bound <= fit.score + 1e-12
     assert not [note for note in fit.notes if "worse" in note]
 
 
@@ -169,7 +169,7 @@ def test_order_and_labels_change_nothing(seed: int, distance: str) -> None:
     assert moved.score == pytest.approx(fit.score, abs=1e-8)
     if distance in ("sql2", "cosine"):
         np.testing.assert_allclose(moved.per_item, fit.per_item[order], atol=1e-8)
-    if distance != "cosine" or (fit.certificate.gradient_norm or 0.0) < 1e-6:  # where the minimum exists
+    if distance != "cosine" or (fit.bound.gradient_norm or 0.0) < 1e-6:  # where the minimum exists
         assert renamed.score == pytest.approx(fit.score, abs=1e-7)
 
 
@@ -203,8 +203,8 @@ def test_crossentropy_equals_logistic_regression() -> None:
         lexicon -= 0.05 / len(trees) * 10 * matrix.T @ (share - messages[:, 0])
     slow = -np.log((share * messages[:, 0]).sum(axis=1)).mean()
     assert fit.score == pytest.approx(slow, abs=1e-6)
-    assert fit.certificate.lower_bound <= fit.score
-    assert fit.certificate.gap < 1e-6
+    assert fit.bound.lower_bound <= fit.score
+    assert fit.bound.gap < 1e-6
 
 
 def test_many_primitives_use_conjugate_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +215,7 @@ def test_many_primitives_use_conjugate_gradients(monkeypatch: pytest.MonkeyPatch
     for name, score in dense.items():
         fit = tre(rows, trees, distance=name)
         assert fit.score == pytest.approx(score, rel=1e-6)
-        assert fit.certificate.rank is None
+        assert fit.bound.rank is None
 
 
 def test_large_l1_problems_are_smoothed_and_still_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,8 +224,8 @@ def test_large_l1_problems_are_smoothed_and_still_bounded(monkeypatch: pytest.Mo
     monkeypatch.setattr("pomona.representations.tre.additive.DENSE_ENTRIES", 10)
     smooth = tre(rows, trees, distance="l1")
     assert exact.score <= smooth.score <= exact.score * (1 + 1e-4)
-    assert smooth.certificate.lower_bound <= exact.score + 1e-9
-    assert smooth.certificate.gap < 0.01 * exact.score
+    assert smooth.bound.lower_bound <= exact.score + 1e-9
+    assert smooth.bound.gap < 0.01 * exact.score
 
 
 def test_single_precision_is_read_as_it_is() -> None:
@@ -250,8 +250,8 @@ def test_a_users_distance_goes_through_torch() -> None:
         return torch.nn.functional.smooth_l1_loss(predictions, targets, reduction="none").sum(dim=1)
 
     fit = tre(rows, trees, distance=huber)
-    assert fit.certificate.gradient_norm is not None
-    assert fit.certificate.gradient_norm < 1e-5
+    assert fit.bound.gradient_norm is not None
+    assert fit.bound.gradient_norm < 1e-5
     assert fit.score < tre(rows, trees, distance="l1").score
     with pytest.raises(MeasureError, match=r"one number for each item, shape \(50,\)"):
         tre(rows, trees, distance=lambda p, y: p - y)
@@ -262,7 +262,7 @@ def test_worse_than_nothing_warns() -> None:
     rows = np.ones((4, 3)) + 0.01 * np.random.default_rng(0).normal(size=(4, 3))
     with pytest.warns(ReconstructionWarning, match="worse than always predicting the centroid"):
         fit = tre(rows, ["a", "b", ("a", "b"), ("b", "a")], distance="l2")
-    assert fit.score > fit.certificate.centroid
+    assert fit.score > fit.bound.centroid
 
 
 def test_cosine_that_does_not_settle_is_noted() -> None:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from oracles_tre import leaves, recursive_prediction
 from pomona.base.errors import MeasureError
 from pomona.representations.tre import Derivations
-from pomona.representations.tre.compositions import Add, compose
+from pomona.representations.tre.compositions import Add
+from pomona.representations.tre.recursion import compose_subtrees
 
 trees = st.recursive(
     st.sampled_from("abcd"), lambda part: st.lists(part, min_size=2, max_size=3).map(tuple), max_leaves=9
@@ -47,10 +48,10 @@ def test_composing_by_steps_equals_recursion(given_trees: list, seed: int) -> No
     lexicon = np.random.default_rng(seed).normal(size=(len(made.names), 3))
 
     class Nested(Add):  # not associative, not commutative: every bracket shows
-        def forward(self, parameters, parts, leaf=()):  # type: ignore[no-untyped-def]
-            return np.tanh(sum((k + 1.5) * part for k, part in enumerate(parts)))
+        def forward(self, parameters, parts):  # type: ignore[no-untyped-def]
+            return np.tanh(sum((k + 1.5) * part for k, part in enumerate(parts.vectors)))
 
-    fast = compose(Nested(), made, {}, lexicon)[made.root]
+    fast = compose_subtrees(Nested(), made, {}, lexicon)[made.root]
     words = dict(zip(made.names, lexicon, strict=True))
     for row, tree in enumerate(given_trees):
         slow = recursive_prediction(

@@ -8,18 +8,20 @@ import pytest
 from oracles_tre import andreas_item_by_item, noisy_sums, perfect_language
 from pomona.base.errors import MeasureError, SpecError
 from pomona.representations.tre import Derivations, ReconstructionWarning, tre
-from pomona.representations.tre.compositions import Linear, compose
-from pomona.representations.tre.latent import _all_brackets, _branching, _fill, _random, _rotations, latent_tre
+from pomona.representations.tre.bracketings import all_bracketings, branching, fill, random_bracketing, rotations
+from pomona.representations.tre.compositions import Linear
+from pomona.representations.tre.latent import latent_tre
 from pomona.representations.tre.legacy import andreas2019
+from pomona.representations.tre.recursion import compose_subtrees
 
 
 def planted_sequences(seed: int, items: int = 90, longest: int = 3) -> tuple[list, list, np.ndarray]:
     rng = np.random.default_rng(seed)
     words = [tuple(str(w) for w in rng.choice(list("abcd"), size=rng.integers(2, longest + 1))) for _ in range(items)]
-    gold = [_fill(_random(len(word), rng), word) for word in words]
+    gold = [fill(random_bracketing(len(word), rng), word) for word in words]
     made = Derivations.of(gold)
     parameters = Linear().initial((4,), 2, rng)
-    rows = compose(Linear(), made, parameters, rng.normal(size=(4, 4)))[made.root]
+    rows = compose_subtrees(Linear(), made, parameters, rng.normal(size=(4, 4)))[made.root]
     return words, gold, rows + 0.01 * rng.normal(size=rows.shape)
 
 
@@ -50,15 +52,15 @@ def test_addition_says_that_trees_cannot_be_identified() -> None:
 
 
 def test_brackets_are_all_there_and_rotations_stay_among_them() -> None:
-    assert [len(_all_brackets(length)) for length in range(1, 8)] == [1, 1, 2, 5, 14, 42, 132]
-    everything = set(_all_brackets(5))
-    assert set(_rotations(_branching(5, left=True))) <= everything
-    reached, edge = {_branching(5, left=True)}, [_branching(5, left=True)]
+    assert [len(all_bracketings(length)) for length in range(1, 8)] == [1, 1, 2, 5, 14, 42, 132]
+    everything = set(all_bracketings(5))
+    assert set(rotations(branching(5, left=True))) <= everything
+    reached, edge = {branching(5, left=True)}, [branching(5, left=True)]
     while edge:
-        edge = [new for old in edge for new in _rotations(old) if new not in reached]
+        edge = [new for old in edge for new in rotations(old) if new not in reached]
         reached |= set(edge)
     assert reached == everything
-    assert _fill(((0, 1), 2), ("x", "y", "z")) == (("x", "y"), "z")
+    assert fill(((0, 1), 2), ("x", "y", "z")) == (("x", "y"), "z")
 
 
 def test_long_sequences_climb_by_rotations() -> None:

@@ -35,8 +35,8 @@ def test_each_layer_is_fitted_as_if_alone(distance: str) -> None:
         alone = tre(layer, trees, distance=distance)
         assert fits[name].score == pytest.approx(alone.score, abs=1e-9)
         np.testing.assert_allclose(fits[name].per_item, alone.per_item, atol=1e-6)
-        assert fits[name].certificate.lower_bound == pytest.approx(alone.certificate.lower_bound, abs=1e-6)
-        assert distance == "l2" or fits[name].certificate.gradient_norm < 1e-8
+        assert fits[name].bound.lower_bound == pytest.approx(alone.bound.lower_bound, abs=1e-6)
+        assert distance == "l2" or fits[name].bound.gradient_norm < 1e-8
         assert fits[name].representations.dtype == layer.dtype
 
 
@@ -126,8 +126,8 @@ def test_equal_parts_prove_a_bound_whatever_their_brackets() -> None:
     trees = [("a", ("b", "c")), (("c", "a"), "b"), ("a", "b"), ("b", "c")]
     rows = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, -1.0]])
     fit = tre(rows, trees, uncomposed="allow")
-    assert fit.certificate.lower_bound == pytest.approx((2 - np.sqrt(2)) / 4)  # two unit vectors at a right angle
-    assert fit.score >= fit.certificate.lower_bound
+    assert fit.bound.lower_bound == pytest.approx((2 - np.sqrt(2)) / 4)  # two unit vectors at a right angle
+    assert fit.score >= fit.bound.lower_bound
 
 
 def test_errors_and_notes_name_the_layer() -> None:
@@ -138,7 +138,7 @@ def test_errors_and_notes_name_the_layer() -> None:
         tre_layers({"good": rows, "bad": bad}, trees)
     with pytest.raises(MeasureError, match="layer 'short': 79 representations but 80 derivations"):
         tre_layers({"short": rows[1:]}, trees)
-    with pytest.raises(MeasureError, match=r"a mapping from each one's name .* got list"):
+    with pytest.raises(MeasureError, match=r"a mapping from each layer's name .* got list"):
         tre_layers([rows, rows], trees)  # type: ignore[arg-type]
     with pytest.raises(MeasureError, match="no layers"):
         tre_layers({}, trees)

@@ -66,7 +66,7 @@ def test_normalised_scores_of_the_papers_languages(number: int, score: float, nu
     fit = tre(messages, columns, distance="sql2")
     test = fit.shuffle_test(1000)
     assert fit.score == pytest.approx(score, abs=1e-3)
-    assert fit.certificate.rank == 9
+    assert fit.bound.rank == 9
     assert test.mean == pytest.approx(null, abs=0.01)
     assert test.p_value == pytest.approx(1 / 1001)
     assert fit.normalized().value == pytest.approx(share, abs=0.005)
@@ -150,7 +150,7 @@ def test_remark_2_a_free_composition_memorises_and_fails_out_of_sample() -> None
     from pomona.representations.tre.compositions import Mlp
 
     fit = tre(noise, trees, compose=Mlp(hidden=40), distance="sql2", restarts=3)
-    centroid = fit.certificate.centroid
+    centroid = fit.bound.centroid
     assert fit.score < 0.02 * centroid
     assert fit.heldout(4).score > 0.5 * centroid
 

@@ -1,11 +1,12 @@
 """Positional and bag-of-symbols disentanglement (Chaabouni et al. 2020), with EGG's definitions.
 
-Each position of a message (or each symbol's count) should inform about one attribute and no other: the gap between the
-two attributes it says most about, as a share of its entropy, averaged over positions that vary at all.
+In a disentangled language each position of a message (or each symbol's count) tells about one attribute and no other.
+For each position, take the gap between the two attributes that it tells most about, as a share of its entropy; average
+over the positions that vary at all.
 
     posdis = mean over positions j with H(m_j) > 0 of (I(m_j; a_first) - I(m_j; a_second)) / H(m_j)
 
-`bosdis` takes the count of each symbol in the message instead, leaving out symbol 0, EGG's end of message.
+`bosdis` uses the count of each symbol in the message instead, without symbol 0, EGG's end of message.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ from pomona.base.errors import MeasureError
 
 @dataclass(frozen=True)
 class Disentanglement:
+    """The mean gap, and the gap of each position or symbol."""
+
     value: float
     per_unit: tuple[float, ...]  # the gap of each position or symbol; NaN where it never varies
     reason: str | None = None
 
 
 def posdis(attributes: Any, messages: Any) -> Disentanglement:
-    """Positional disentanglement: what each position of the message is about.
+    """Positional disentanglement: does each position of the message tell about one attribute?
 
     >>> posdis([[0, 0], [0, 1], [1, 0], [1, 1]], ["ax", "ay", "bx", "by"]).value
     1.0
@@ -38,9 +41,9 @@ def posdis(attributes: Any, messages: Any) -> Disentanglement:
 
 
 def bosdis(attributes: Any, messages: Any, drop: Hashable | None = 0) -> Disentanglement:
-    """Bag-of-symbols disentanglement: what the count of each symbol is about, in any order.
+    """Bag-of-symbols disentanglement: does the count of each symbol tell about one attribute, whatever the order?
 
-    `drop` is the symbol left out, as EGG leaves out 0; None keeps all.
+    `drop` is a symbol to leave out, as EGG leaves out 0; None keeps all.
     """
     rows = _sequences(messages)
     symbols = sorted({symbol for row in rows for symbol in row if drop is None or symbol != drop}, key=repr)
@@ -86,7 +89,7 @@ def _sequences(values: Any) -> list[tuple[Any, ...]]:
 
 
 def _codes(rows: list[tuple[Any, ...]], name: str) -> npt.NDArray[np.int64]:
-    """A number for each symbol; messages of unequal length are padded with one that means 'nothing here'."""
+    """A number for each symbol; shorter messages are padded with -1."""
     width = max(len(row) for row in rows)
     if name == "attributes" and any(len(row) != width for row in rows):
         short = next(number for number, row in enumerate(rows) if len(row) != width)

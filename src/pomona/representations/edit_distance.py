@@ -1,16 +1,17 @@
-"""The tree edit distance of the TRE paper (appendix B) and Proposition 1, which rests on it.
+"""The tree edit distance of the TRE paper (appendix B), and Proposition 1, which depends on it.
 
-Definition 2 compares derivations by matching parts in order or by dropping a part whole, at the cost of its leaves:
+Definition 2 compares two derivations by matching their parts in order, or by dropping a whole part at the cost of its
+leaves:
 
     D(i, j)         = [i != j]                                            two primitives
     D(<..>, <..>)   = sum of D over the parts, in order                   equally many parts
-    D(d, <a, b>)    = min of D(d, a) + |b| and D(d, b) + |a|              and the same the other way round
+    D(d, <a, b>)    = min of D(d, a) + |b| and D(d, b) + |a|              and the same with the arguments exchanged
 
-The paper prints [i = j] in the first line; its own base case needs 0 for equal primitives, so that is a slip of the
-pen. Trees are compared over a table of node pairs filled from the leaves up: no recursion, |d| |d'| entries.
+The paper prints [i = j] in the first line, but its own base case needs 0 for equal primitives, so this is a misprint.
+Two trees are compared over a table of node pairs, filled from the leaves up: no recursion, |d| |d'| entries.
 
-Proposition 1: if every item is reconstructed within eps, then f(x) and f(x') are at most D(d, d') + 2 eps apart,
-under conditions that `check_proposition_1` measures rather than takes for granted.
+Proposition 1: if every item is reconstructed within eps, then f(x) and f(x') are at most D(d, d') + 2 eps apart, under
+conditions that `check_proposition_1` measures instead of assuming them.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from pomona.base.arrays import Ints
 from pomona.base.compiled import compiled
 from pomona.base.errors import MeasureError
 from pomona.representations.tre.derivations import Derivations
-from pomona.representations.tre.fit import TreFit
+from pomona.representations.tre.fitted import FittedModel
 
 FloatArray = npt.NDArray[np.float64]
 
 
 def tree_edit_distance(first: Any, second: Any) -> int:
-    """Definition 2 of two nested tuples.
+    """The distance of Definition 2 between two nested tuples.
 
     >>> tree_edit_distance(("red", "square"), ("red", ("big", "square")))
     1
@@ -42,38 +43,38 @@ def tree_edit_distance(first: Any, second: Any) -> int:
 def tree_edit_distances(
     derivations: Any, left: npt.ArrayLike | None = None, right: npt.ArrayLike | None = None
 ) -> FloatArray:
-    """The distances of these pairs of rows; without them, of all pairs in the order of `numpy.triu_indices`."""
-    given = Derivations.of(derivations)
+    """The distances of these pairs of rows; by default of all pairs, in the order of `numpy.triu_indices`."""
+    trees = Derivations.of(derivations)
     if left is None or right is None:
-        left, right = np.triu_indices(len(given), 1)
-    first, part, size = _children(given)
-    inside_first, inside = _inside(given, first, part)
+        left, right = np.triu_indices(len(trees), 1)
+    first, part, size = _children(trees)
+    inside_first, inside = _inside(trees, first, part)
     return np.asarray(
         _distances(
-            first, part, size, inside_first, inside, given.root, np.asarray(left, np.int64), np.asarray(right, np.int64)
+            first, part, size, inside_first, inside, trees.root, np.asarray(left, np.int64), np.asarray(right, np.int64)
         ),
         np.float64,
     )
 
 
-def _children(given: Derivations) -> tuple[Any, Any, Any]:
-    """Every distinct subtree's parts, in compressed rows, and its number of leaves (Definition 1)."""
-    width = [np.zeros(len(given.names), np.int64)] + [
-        np.full(len(step.parts), step.parts.shape[1]) for step in given.steps
+def _children(trees: Derivations) -> tuple[Any, Any, Any]:
+    """The parts of every distinct subtree, in compressed rows, and its number of leaves (Definition 1)."""
+    width = [np.zeros(len(trees.names), np.int64)] + [
+        np.full(len(step.parts), step.parts.shape[1]) for step in trees.steps
     ]
     first = np.concatenate([[0], np.cumsum(np.concatenate(width))]).astype(np.int64)
-    part = np.concatenate([np.zeros(0, np.int64)] + [step.parts.ravel() for step in given.steps]).astype(np.int64)
-    size = np.ones(given.subtrees, np.int64)
-    for step in given.steps:
+    part = np.concatenate([np.zeros(0, np.int64)] + [step.parts.ravel() for step in trees.steps]).astype(np.int64)
+    size = np.ones(trees.subtrees, np.int64)
+    for step in trees.steps:
         size[step.first : step.first + len(step.parts)] = size[step.parts].sum(axis=1)
     return first, part, size
 
 
-def _inside(given: Derivations, first: Ints, part: Ints) -> tuple[Any, Any]:
-    """For each row the distinct subtrees inside it, smallest first: the margins of its table."""
+def _inside(trees: Derivations, first: Ints, part: Ints) -> tuple[Any, Any]:
+    """For each row the distinct subtrees inside it, smallest first: the row and column labels of its table."""
     starts, lists = [0], []
     known: dict[int, Any] = {}
-    for root in given.root.tolist():
+    for root in trees.root.tolist():
         if root not in known:
             seen, stack = {root}, [root]
             while stack:
@@ -138,21 +139,21 @@ def _distances(
 
 @dataclass(frozen=True)
 class Proposition1:
-    """Proposition 1 on data: whether its conditions hold there, and whether its bound does."""
+    """Whether the conditions of Proposition 1 hold for some data, and whether its bound does."""
 
     epsilon: float  # the largest TRE(x)
     primitives_within_one: bool  # condition 1
     primitives_near_identity: bool  # condition 2
     subadditive: bool  # condition 3, known for addition under a translation-invariant metric
-    metric: bool  # the triangle inequality, which the last step of the proof uses unstated
-    scale: float  # the distances were divided by this, so that conditions 1 and 2 could hold
+    metric: bool  # the triangle inequality, which the last step of the proof uses without saying so
+    scale: float  # distances were divided by this number, so that conditions 1 and 2 can hold
     pairs: int
     violations: int
     worst: float  # the largest of distance - (edit distance + 2 eps); the bound holds if it is 0 or less
 
     @property
     def applies(self) -> bool:
-        """All conditions hold, so the bound must."""
+        """All conditions hold, so the bound must hold too."""
         return self.primitives_within_one and self.primitives_near_identity and self.subadditive and self.metric
 
     @property
@@ -160,18 +161,20 @@ class Proposition1:
         return self.violations == 0
 
 
-def check_proposition_1(fitted: TreFit, *, rescale: bool = False, draws: int = 500_000, seed: int = 0) -> Proposition1:
-    """Equation 5 on every pair of items (or on drawn pairs), with its conditions.
+def check_proposition_1(
+    fitted: FittedModel, *, rescale: bool = False, draws: int = 500_000, seed: int = 0
+) -> Proposition1:
+    """Test equation 5 and its conditions on every pair of items (or on `draws` sampled pairs).
 
-    Conditions 1 and 2 fix a scale: primitives lie within 1 of each other and of zero. With `rescale` distances are
-    divided by the smallest number that makes them so; the bound is then about the rescaled distance.
+    Conditions 1 and 2 fix a scale: primitives lie within 1 of each other and of zero. With `rescale`, distances are
+    divided by the smallest number that makes this true; the bound is then about the rescaled distance.
     """
     name = fitted.distance.name
     if name == "crossentropy":
         raise MeasureError(
             "Proposition 1 compares representations with each other; cross-entropy compares them with logits."
         )
-    rows = np.asarray(fitted.representations, np.float64).reshape(len(fitted.representations), -1)
+    rows = fitted.rows
     vectors = fitted.vectors
     a, b = np.triu_indices(len(vectors), 1)
     between = fitted.distance.per_item(vectors[a], vectors[b]) if len(a) else np.zeros(1)

@@ -1,10 +1,10 @@
 """Information in messages and representations: conditional entropies, context independence, mutual information.
 
-The TRE paper's section 4 plots a "mutual information I(theta; X)" that is a mean of per-dimension histogram entropies.
-`binned_entropy` gives it, with the released code's binning as the named setting "andreas2019": 30 bins of width 1/30
-centred on 0, so every |value| above 0.5 falls into the two end bins (saturation reads as compression) and truncation
-makes the central bin twice as wide. `mutual_information` stands beside it: a nearest-neighbour estimate of I itself,
-for labels (Ross 2014) or between two continuous variables (Kraskov et al. 2004). All in nats.
+Section 4 of the TRE paper plots a "mutual information I(theta; X)" which is in fact the mean, over dimensions, of the
+entropy of a histogram. `binned_entropy` computes it. Its setting "andreas2019" is the binning of the released code: 30
+bins of width 1/30 centred on 0, so that every |value| above 0.5 falls into the two end bins (saturation looks like
+compression), and truncation makes the central bin twice as wide. `mutual_information` is a nearest-neighbour estimate
+of I itself, for labels (Ross 2014) or between two continuous variables (Kraskov et al. 2004). All in nats.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from pomona.base.errors import MeasureError, SpecError
 
 @dataclass(frozen=True)
 class ConditionalEntropy:
-    """How much of one side is left open by the other, in nats."""
+    """The uncertainty that remains about one side when the other is known, in nats."""
 
-    message_given_attribute: tuple[float, ...]  # H(M | a_k): synonymy, and the other attributes
-    attribute_given_message: tuple[float, ...]  # H(a_k | M): homonymy; 0 if the message tells the attribute
+    message_given_attribute: tuple[float, ...]  # H(M | a_k): synonyms, and the other attributes
+    attribute_given_message: tuple[float, ...]  # H(a_k | M): homonyms; 0 if the message determines the attribute
     message_given_meaning: float  # H(M | all attributes): free variation
     meaning_given_message: float  # H(all attributes | M): ambiguity
 
@@ -31,7 +31,7 @@ class ConditionalEntropy:
 def conditional_entropies(attributes: Any, messages: Any) -> ConditionalEntropy:
     """H(M | a) and H(a | M) for each attribute and for whole meanings, from counts.
 
-    >>> conditional_entropies([[0], [1]], ["a", "a"]).meaning_given_message  # ln 2: the message tells nothing
+    >>> conditional_entropies([[0], [1]], ["a", "a"]).meaning_given_message  # ln 2: the message says nothing
     0.6931471805599453
     """
     table = _columns(attributes)
@@ -55,13 +55,15 @@ def conditional_entropies(attributes: Any, messages: Any) -> ConditionalEntropy:
 
 @dataclass(frozen=True)
 class ContextIndependence:
+    """The mean over concepts, and the symbol that goes with each concept."""
+
     value: float
-    word: dict[Any, Any]  # for each concept the symbol that stands for it most clearly
+    word: dict[Any, Any]  # for each concept the symbol with the largest P(concept | symbol)
     reason: str | None = None
 
 
 def context_independence(attributes: Any, messages: Any) -> ContextIndependence:
-    """Bogin et al. (2018): the mean over concepts c of P(v | c) P(c | v), v the symbol with the largest P(c | v).
+    """Bogin et al. (2018): the mean over concepts c of P(v | c) P(c | v), where v is the symbol with most P(c | v).
 
     A concept is an attribute's value; probabilities are counts of items in which concept and symbol occur together.
     """
@@ -95,9 +97,9 @@ def context_independence(attributes: Any, messages: Any) -> ContextIndependence:
 def binned_entropy(
     representations: npt.ArrayLike, bins: int = 30, binning: str = "andreas2019", smoothing: float = 1e-7
 ) -> float:
-    """The mean over dimensions of the entropy of a histogram: what the TRE paper's figure 3 calls mutual information.
+    """The mean over dimensions of a histogram's entropy: what Figure 3 of the TRE paper calls mutual information.
 
-    `binning` is "andreas2019", the released code's (see above), or "range": equal bins from least to largest value.
+    `binning` is "andreas2019", as in the released code (see above), or "range": equal bins from minimum to maximum.
     """
     values = _matrix(representations)
     if binning == "andreas2019":
@@ -120,26 +122,26 @@ def mutual_information(representations: npt.ArrayLike, other: Any, neighbours: i
     """A nearest-neighbour estimate of I(theta; y) in nats, over all dimensions jointly.
 
     `other` is a sequence of labels (Ross 2014) or an array of floats, [items] or [items, numbers] (Kraskov 2004,
-    estimator 1). Ties are taken as they are: jitter rounded data yourself, with a generator of your own. The estimate
-    is biased down for strong dependence and few items, and may fall below 0 for independent data; it is not clipped.
+    estimator 1). Ties are not broken; add noise to rounded data yourself. The estimate is too low for strong dependence
+    and few items, and can be negative for independent data; it is not clipped.
     """
     from scipy.spatial import cKDTree
     from scipy.special import digamma
 
     values = _matrix(representations)
     items = len(values)
-    given = np.asarray(other)
-    if len(given) != items:
-        raise MeasureError(f"{items} representations but {len(given)} values beside them: there must be one for each.")
-    if given.dtype.kind == "f":
-        second = given.reshape(items, -1).astype(np.float64)
+    partner = np.asarray(other)
+    if len(partner) != items:
+        raise MeasureError(f"{items} representations but {len(partner)} other values: there must be one for each.")
+    if partner.dtype.kind == "f":
+        second = partner.reshape(items, -1).astype(np.float64)
         if items <= neighbours:
             raise MeasureError(f"{items} items are too few for {neighbours} neighbours.")
         joint = cKDTree(np.concatenate([values, second], axis=1))
         radius = np.nextafter(joint.query(joint.data, k=neighbours + 1, p=np.inf)[0][:, -1], 0)
         inner = sum(_near(cKDTree(side), side, radius) for side in (values, second))
         return float(digamma(neighbours) + digamma(items) - inner)
-    label = _ids([_frozen(value) for value in given.tolist()])
+    label = _ids([_frozen(value) for value in partner.tolist()])
     counts = np.bincount(label)
     lonely = counts[label] <= neighbours
     if lonely.any():
@@ -148,8 +150,8 @@ def mutual_information(representations: npt.ArrayLike, other: Any, neighbours: i
             f"row {row}: its label occurs {counts[label[row]]} times; {neighbours} neighbours need more."
         )
     radius = np.empty(items)
-    for one in range(len(counts)):
-        rows = np.flatnonzero(label == one)
+    for same in range(len(counts)):
+        rows = np.flatnonzero(label == same)
         within = cKDTree(values[rows])
         radius[rows] = within.query(values[rows], k=neighbours + 1, p=np.inf)[0][:, -1]
     everywhere = cKDTree(values)
@@ -160,6 +162,7 @@ def mutual_information(representations: npt.ArrayLike, other: Any, neighbours: i
 
 
 def _near(tree: Any, points: Any, radius: Any) -> float:
+    """The mean digamma of the number of neighbours within each point's radius."""
     from scipy.special import digamma
 
     return float(digamma(tree.query_ball_point(points, radius, p=np.inf, return_length=True)).mean())

@@ -1,11 +1,13 @@
-"""Topographic similarity: do items that mean alike look alike? (Brighton & Kirby 2006; section 6 of the TRE paper)
+"""Topographic similarity: do items with similar meanings have similar messages?
+
+(Brighton & Kirby 2006; section 6 of the TRE paper.)
 
     topographic_similarity(meanings, messages).value      # Spearman correlation of two sets of pairwise distances
 
-Distances are named (`hamming`, `edit`, `cosine`, `euclidean`, `l1`), computed by a callable of two items, or given as a
-condensed vector of all pairs. Up to `limit` items every pair is used; beyond, pairs are drawn and the result carries an
-interval for what all pairs would give. The correlation of a constant is NaN with a reason. `rsa` is the same question
-between two vector spaces.
+A distance is a name (`hamming`, `edit`, `cosine`, `euclidean`, `l1`) or a callable of two items; precomputed distances
+are given as a condensed vector of all pairs. Up to `limit` items every pair is used. Beyond that, pairs are sampled,
+and the result has a confidence interval for the value over all pairs. If all distances of one side are equal, the
+value is NaN with a reason. `rsa` asks the same question of two vector spaces.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ FloatArray = npt.NDArray[np.float64]
 PairDistance = Callable[[Ints, Ints], FloatArray]  # two arrays of row numbers -> their distances
 
 NAMES = ("hamming", "edit", "cosine", "euclidean", "l1")
-BATCHES = 20
+BATCHES = 20  # of the sampled pairs, for the confidence interval
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,20 @@ class Similarity:
     items: int
     pairs: int
     exact: bool  # all pairs were used
-    low: float | None = None  # interval for the value over all pairs, where they were drawn
+    low: float | None = None  # confidence interval for the value over all pairs, where pairs were sampled
     high: float | None = None
-    p_value: float | None = None  # by permuting items (Mantel), where asked
+    p_value: float | None = None  # by permuting items (Mantel test), if asked for
     reason: str | None = None  # why the value is NaN, if it is
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Which pairs of items are compared, and how often items are permuted for a p-value."""
+
+    limit: int = 5000  # up to this many items all pairs are used
+    draws: int = 1_000_000  # how many pairs are sampled beyond that
+    permutations: int = 0
+    seed: int = 0
 
 
 def topographic_similarity(
@@ -49,15 +61,20 @@ def topographic_similarity(
     message_distance: str | Callable[..., float] = "edit",
     *,
     method: str = "spearman",
-    limit: int = 5000,
-    draws: int = 1_000_000,
-    permutations: int = 0,
-    seed: int = 0,
+    **sampling: int,
 ) -> Similarity:
-    """The correlation between distances of meanings and distances of messages.
+    """The correlation between the distances of meanings and the distances of messages.
 
     >>> topographic_similarity([[0, 0], [0, 1], [1, 0], [1, 1]], ["aa", "ab", "ba", "bb"]).value
     1.0
+
+    Args:
+        meanings, messages: one of each for every item.
+        meaning_distance, message_distance: a name, a callable of two items, or "condensed" for precomputed distances.
+        method: spearman, pearson or kendall.
+        limit, draws: up to `limit` items (5000) all pairs are used, else `draws` sampled pairs (1,000,000).
+        permutations: permutations of the items for a p-value, where all pairs are used (0: none).
+        seed: of the sampled pairs and the permutations.
     """
     first, second = _space(meanings, meaning_distance), _space(messages, message_distance)
     items = first.items or second.items or 0
@@ -70,27 +87,44 @@ def topographic_similarity(
         raise MeasureError(f"{items} items have too few pairs to correlate; at least 3 are needed.")
     if method not in CORRELATIONS:
         raise SpecError(f"method is one of {', '.join(CORRELATIONS)}, got {method!r}.")
-    correlate = CORRELATIONS[method]
-    rng = np.random.default_rng(seed)
-    if items <= limit:
-        left, right = np.triu_indices(items, 1)
-        a, b = first.between(left, right), second.between(left, right)
-        value, reason = _correlated(a, b, correlate)
-        p_value = _mantel(a, b, items, correlate, value, permutations, rng) if permutations and reason is None else None
-        return Similarity(value, items, len(a), True, p_value=p_value, reason=reason)
-    left = rng.integers(items, size=draws)
-    right = (left + rng.integers(1, items, size=draws)) % items
+    chosen = Sampling(**sampling)
+    compare = _over_all_pairs if items <= chosen.limit else _over_sampled_pairs
+    return compare(first, second, items, CORRELATIONS[method], chosen)
+
+
+def _over_all_pairs(
+    first: _Space, second: _Space, items: int, correlate: Callable[..., float], sampling: Sampling
+) -> Similarity:
+    left, right = np.triu_indices(items, 1)
+    a, b = first.between(left, right), second.between(left, right)
+    value, reason = _correlated(a, b, correlate)
+    p_value = None
+    if sampling.permutations and reason is None:
+        rng, other = np.random.default_rng(sampling.seed), _condensed(b)
+        scores = [
+            _permuted(a, other, (left, right), correlate, rng.permutation(items)) for _ in range(sampling.permutations)
+        ]
+        p_value = (1 + sum(score >= value - 1e-12 for score in scores)) / (1 + sampling.permutations)
+    return Similarity(value, items, len(a), True, p_value=p_value, reason=reason)
+
+
+def _over_sampled_pairs(
+    first: _Space, second: _Space, items: int, correlate: Callable[..., float], sampling: Sampling
+) -> Similarity:
+    rng = np.random.default_rng(sampling.seed)
+    left = rng.integers(items, size=sampling.draws)
+    right = (left + rng.integers(1, items, size=sampling.draws)) % items
     a, b = first.between(left, right), second.between(left, right)
     value, reason = _correlated(a, b, correlate)
     if reason is not None:
-        return Similarity(value, items, draws, False, reason=reason)
-    # The drawn pairs are independent, so batches of them are too: their spread gives the error of the whole.
+        return Similarity(value, items, sampling.draws, False, reason=reason)
+    # The sampled pairs are independent, and so are batches of them: their spread gives the error of the whole.
     parts = [
         _correlated(x, y, correlate)[0]
         for x, y in zip(np.array_split(a, BATCHES), np.array_split(b, BATCHES), strict=True)
     ]
     half = 2.093 * float(np.nanstd(parts, ddof=1)) / np.sqrt(BATCHES)  # Student's t, 19 degrees of freedom, 95 %
-    return Similarity(value, items, draws, False, max(value - half, -1.0), min(value + half, 1.0))
+    return Similarity(value, items, sampling.draws, False, max(value - half, -1.0), min(value + half, 1.0))
 
 
 def rsa(
@@ -108,6 +142,8 @@ def rsa(
 
 @dataclass(frozen=True)
 class _Space:
+    """Items with a distance between them."""
+
     items: int | None
     between: PairDistance
 
@@ -116,13 +152,13 @@ def _space(values: Any, distance: str | Callable[..., float]) -> _Space:
     if isinstance(distance, np.ndarray):
         raise SpecError("give precomputed distances as the values, with distance='condensed'.")
     if callable(distance):
-        given = list(values)
+        objects = list(values)
         call = distance
 
         def by_call(left: Ints, right: Ints) -> FloatArray:
-            return np.array([call(given[i], given[j]) for i, j in zip(left, right, strict=True)], np.float64)
+            return np.array([call(objects[i], objects[j]) for i, j in zip(left, right, strict=True)], np.float64)
 
-        return _Space(len(given), by_call)
+        return _Space(len(objects), by_call)
     if distance == "condensed":
         return _condensed(np.asarray(values, np.float64))
     if distance not in NAMES:
@@ -172,7 +208,7 @@ def _condensed(values: FloatArray) -> _Space:
 
 
 def _symbols(values: Any) -> tuple[Any, Any]:
-    """Sequences of anything hashable as a padded table of numbers, with their lengths."""
+    """Sequences of hashable symbols as a padded table of numbers, with their lengths."""
     if isinstance(values, np.ndarray) and values.ndim == 2:
         _, codes = np.unique(values, return_inverse=True)
         return codes.reshape(values.shape).astype(np.int64), np.full(len(values), values.shape[1])
@@ -196,17 +232,11 @@ def _correlated(a: FloatArray, b: FloatArray, correlate: Callable[..., float]) -
     return float(np.clip(correlate(a, b), -1.0, 1.0)), None
 
 
-def _mantel(
-    a: FloatArray, b: FloatArray, items: int, correlate: Callable[..., float], value: float, permutations: int, rng: Any
+def _permuted(
+    a: FloatArray, other: _Space, pairs: tuple[Ints, Ints], correlate: Callable[..., float], order: Ints
 ) -> float:
-    """How often relabelled items correlate as strongly: pairs are not independent, items are."""
-    other = _condensed(b)
-    left, right = np.triu_indices(items, 1)
-    beaten = 0
-    for _ in range(permutations):
-        order = rng.permutation(items)
-        beaten += correlate(a, other.between(order[left], order[right])) >= value - 1e-12
-    return (1 + beaten) / (1 + permutations)
+    """The correlation when the items of one side are permuted (Mantel): pairs are not independent, items are."""
+    return correlate(a, other.between(order[pairs[0]], order[pairs[1]]))
 
 
 def pearson(a: Floats, b: Floats) -> float:
@@ -232,7 +262,7 @@ CORRELATIONS: dict[str, Callable[[Floats, Floats], float]] = {
 
 
 def _ranks(values: Floats) -> FloatArray:
-    """Mid-ranks: tied values share the mean of the ranks that they take up."""
+    """Mid-ranks: tied values share the mean of their ranks."""
     return _mid_ranks(values, np.argsort(values))
 
 
@@ -244,8 +274,8 @@ def _mid_ranks(values: Floats, order: Ints) -> FloatArray:
         last = first
         while last + 1 < len(order) and values[order[last + 1]] == values[order[first]]:
             last += 1
-        for place in range(first, last + 1):
-            ranks[order[place]] = (first + last) / 2.0
+        for rank in range(first, last + 1):
+            ranks[order[rank]] = (first + last) / 2.0
         first = last + 1
     return ranks
 
@@ -264,7 +294,7 @@ def _hamming(codes: Ints, length: Ints, left: Ints, right: Ints) -> FloatArray:
 
 @compiled
 def _edit(codes: Ints, length: Ints, left: Ints, right: Ints) -> FloatArray:
-    """Levenshtein distance divided by the mean length, as EGG has it."""
+    """Levenshtein distance divided by the mean length, as in EGG."""
     out = np.empty(len(left))
     row = np.empty(codes.shape[1] + 1, np.int64)
     for pair in range(len(left)):
@@ -305,7 +335,7 @@ def _vector_distance(array: Floats, left: Ints, right: Ints, kind: int) -> Float
 
 
 def pairwise(values: Any, distance: str | Callable[..., float]) -> FloatArray:
-    """All distances, condensed: handy for a matrix that several measures share."""
+    """All pairwise distances as a condensed vector, to be computed once and shared by several measures."""
     space = _space(values, distance)
     assert space.items is not None
     left, right = np.triu_indices(space.items, 1)

@@ -1,4 +1,4 @@
-"""`pomona tre`: measure how compositional representations are."""
+"""`pomona tre`: Tree Reconstruction Error of representations from files."""
 
 from __future__ import annotations
 
@@ -16,41 +16,56 @@ if TYPE_CHECKING:
 def tre(
     representations: Annotated[
         Path,
-        typer.Argument(metavar="REPS", help="Representations: .npy, .npz, .parquet or word2vec text (.vec, .txt)."),
+        typer.Argument(
+            metavar="REPS", help="One row for each item: .npy, .npz, .parquet or word2vec text (.vec, .txt)."
+        ),
     ],
     derivations: Annotated[
-        Path, typer.Argument(metavar="DERIVATIONS", help="JSON lines: nested lists, or objects of attributes.")
+        Path,
+        typer.Argument(
+            metavar="DERIVATIONS",
+            help="How each item is built from its parts, as JSON lines: nested lists, or objects of attributes.",
+        ),
     ],
-    compose: Annotated[str, typer.Option(help="add, weighted, position, diagonal, linear, bilinear or mlp.")] = "add",
+    compose: Annotated[
+        str, typer.Option(help="How parts combine: add, weighted, position, diagonal, linear, bilinear or mlp.")
+    ] = "add",
     distance: Annotated[str, typer.Option(help="cosine, l1, l2, sql2 or crossentropy.")] = "cosine",
     shuffle: Annotated[
-        int, typer.Option(min=0, help="Shuffles for the null distribution and p-value; 0 for none.")
+        int, typer.Option(min=0, help="Refits with shuffled derivations, for a p-value; 0 for none.")
     ] = 0,
     heldout: Annotated[
-        int, typer.Option(min=0, help="Folds for held-out TRE over unseen combinations; 0 for none.")
+        int, typer.Option(min=0, help="Folds of cross-validation over unseen combinations of parts; 0 for none.")
     ] = 0,
-    bootstrap: Annotated[int, typer.Option(min=0, help="Resamples for a 95 % interval; 0 for none.")] = 0,
-    restarts: Annotated[int | None, typer.Option(min=1, help="How many starts; by default chosen by problem.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of every random choice.")] = 0,
-    center: Annotated[bool, typer.Option(help="Subtract the mean representation first.")] = False,
-    uncomposed: Annotated[bool, typer.Option(help="Accept primitives that only ever stand alone.")] = False,
-    key: Annotated[str | None, typer.Option(help="Which array of an .npz or column of a Parquet file.")] = None,
-    show: Annotated[int, typer.Option(min=0, help="How many best and worst reconstructed items to show.")] = 5,
-    max_gap: Annotated[
-        float | None, typer.Option(help="Fail (exit 1) if the gap to the lower bound is larger.")
+    bootstrap: Annotated[int, typer.Option(min=0, help="Bootstrap resamples for a 95 % interval; 0 for none.")] = 0,
+    restarts: Annotated[
+        int | None, typer.Option(min=1, help="Number of starts; by default it depends on the problem.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write everything as JSON here.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed for starts, shuffles, folds and resamples.")] = 0,
+    center: Annotated[bool, typer.Option(help="Subtract the mean representation first.")] = False,
+    uncomposed: Annotated[bool, typer.Option(help="Accept primitives that never occur together with another.")] = False,
+    key: Annotated[str | None, typer.Option(help="Which array of an .npz file or column of a Parquet file.")] = None,
+    show: Annotated[int, typer.Option(min=0, help="Number of best and worst reconstructed items to show.")] = 5,
+    max_gap: Annotated[
+        float | None, typer.Option(help="Exit with status 1 if the score is further above its lower bound.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the full result to this JSON file.")] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw the scores against the shuffled null here (.png, .svg).")
+        Path | None, typer.Option(help="Draw score, bound and shuffled scores to this file (.png, .svg).")
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Tree Reconstruction Error: how well can a compositional model imitate these representations?
+    """Measure how compositional representations are: their Tree Reconstruction Error (TRE).
+
+    TRE fits one vector to each primitive part, combines the vectors as the derivations say, and reports the mean
+    distance to the representations; 0 is perfectly compositional. The lower bound shows how far the fit can be from
+    the true minimum.
 
     Example: [bold]pomona tre reps.npy derivations.jsonl --compose add --distance cosine --shuffle 1000[/bold]
     """
     import warnings
 
+    from pomona.base.files import write_json
     from pomona.representations.tre import ReconstructionWarning
     from pomona.representations.tre import tre as measure
     from pomona.representations.tre.compositions import COMPOSITIONS
@@ -59,38 +74,36 @@ def tre(
 
     for option, value, known in (("--compose", compose, COMPOSITIONS), ("--distance", distance, DISTANCES)):
         if value not in known:
-            raise typer.BadParameter(f"{value!r} is none of {', '.join(known)}.", param_hint=option)
-    given, items = read_derivations(derivations)
+            raise typer.BadParameter(f"{value!r} is not one of {', '.join(known)}.", param_hint=option)
+    trees, items = read_derivations(derivations)
     vectors = match_rows(read_representations(representations, key), items)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ReconstructionWarning)  # they are in fit.notes, which we print ourselves
+        warnings.simplefilter("ignore", ReconstructionWarning)  # fit.notes has the same texts and is printed below
         fit = measure(
-            vectors, given, compose, distance, seed,
+            vectors, trees, compose, distance, seed,
             restarts=restarts, center=center, uncomposed="allow" if uncomposed else "error",
         )  # fmt: skip
         with terminal.progress("shuffling", None, quiet=not shuffle):
             test = fit.shuffle_test(shuffle, seed) if shuffle else None
         unseen = fit.heldout(heldout, seed) if heldout else None
         interval = fit.bootstrap(bootstrap, seed) if bootstrap else None
-    report = _report(fit, test, unseen, interval, items, show)
+    report = _report(fit, items, show) | _tests(test, unseen, interval)
+    report = _without_nan(report)
     if out is not None:
-        _write_json(out, report)
+        write_json(out, report)
     if plot is not None:
         _draw(plot, fit, test)
     if json_:
         terminal.emit_json(report)
     else:
         _print(report)
-    if max_gap is not None and fit.certificate.gap > max_gap:
-        terminal.err.print(f"The gap {fit.certificate.gap:.6g} is larger than {max_gap:g}.")
+    if max_gap is not None and fit.bound.gap > max_gap:
+        terminal.err.print(f"The gap {fit.bound.gap:.6g} to the lower bound is larger than {max_gap:g}.")
         raise typer.Exit(terminal.CHECK_FAILED)
 
 
-def _report(
-    fit: TreFit, test: Any, unseen: Any, interval: Any, items: tuple[str, ...] | None, show: int
-) -> dict[str, Any]:
-    import dataclasses
-
+def _report(fit: TreFit, items: tuple[str, ...] | None, show: int) -> dict[str, Any]:
+    """What was measured, as it is written to JSON."""
     import numpy as np
 
     order = np.argsort(fit.per_item, kind="stable")
@@ -99,37 +112,49 @@ def _report(
         name = items[number] if items else str(fit.derivations.tree(number))
         return {"row": int(number), "item": name, "tre": float(fit.per_item[number])}
 
-    report: dict[str, Any] = {
+    return {
         "score": fit.score,
         "compose": fit.compose.name,
         "distance": fit.distance.name,
         "items": len(fit.per_item),
         "primitives": len(fit.derivations.names),
-        "certificate": dataclasses.asdict(fit.certificate),
+        "certificate": _bound(fit),
         "notes": list(fit.notes),
         "best": [row(number) for number in order[:show]],
         "worst": [row(number) for number in order[::-1][:show]],
         "per_item": fit.per_item.tolist(),
     }
+
+
+def _bound(fit: TreFit) -> dict[str, Any]:
+    """The fields of the bound; its source is called "bound", as in files of earlier versions."""
+    import dataclasses
+
+    fields = dataclasses.asdict(fit.bound)
+    return {"bound" if name == "source" else name: value for name, value in fields.items()}
+
+
+def _tests(test: Any, unseen: Any, interval: Any) -> dict[str, Any]:
+    """The results of the tests that were asked for."""
+    results: dict[str, Any] = {}
     if test is not None:
         share = 1.0 - test.observed / test.mean if test.reason is None and test.mean > 0 else None
-        report["shuffle"] = {
+        results["shuffle"] = {
             "shuffles": len(test.null), "mean": test.mean, "lowest": float(test.null.min()), "p_value": test.p_value,
             "normalized": share, "reason": test.reason,
         }  # fmt: skip
     if unseen is not None:
-        report["heldout"] = {
+        results["heldout"] = {
             "score": unseen.score, "in_sample": unseen.in_sample, "gap": unseen.gap, "r_squared": unseen.r_squared,
             "folds": unseen.folds, "tested": unseen.tested, "anchored": unseen.anchored,
         }  # fmt: skip
     if interval is not None:
-        report["interval"] = {"low": interval.low, "high": interval.high, "level": interval.level}
-    made: dict[str, Any] = _without_nan(report)
-    return made
+        results["interval"] = {"low": interval.low, "high": interval.high, "level": interval.level}
+    return results
 
 
 def _without_nan(value: Any) -> Any:
-    """JSON has no NaN; null says the same, beside a reason."""
+    """JSON has no NaN or infinity, so they become null."""
     if isinstance(value, dict):
         return {key: _without_nan(part) for key, part in value.items()}
     if isinstance(value, list):
@@ -138,14 +163,14 @@ def _without_nan(value: Any) -> Any:
 
 
 def _print(report: dict[str, Any]) -> None:
-    certificate = report["certificate"]
+    bound = report["certificate"]
     rows = [
         ("TRE", f"{report['score']:.6g}"),
-        ("status", certificate["status"]),
-        ("lower bound", f"{certificate['lower_bound']:.6g} ({certificate['bound']})"),
-        ("gap", f"{certificate['gap']:.3g}"),
-        ("predicting zero / the mean", f"{_number(certificate['zero'])} / {_number(certificate['centroid'])}"),
-        ("items, primitives, rank", f"{report['items']}, {report['primitives']}, {certificate['rank']}"),
+        ("status", bound["status"]),
+        ("lower bound", f"{bound['lower_bound']:.6g} ({bound['bound']})"),
+        ("gap", f"{bound['gap']:.3g}"),
+        ("predicting zero / the mean", f"{_number(bound['zero'])} / {_number(bound['centroid'])}"),
+        ("items, primitives, rank", f"{report['items']}, {report['primitives']}, {bound['rank']}"),
     ]
     if "shuffle" in report:
         null = report["shuffle"]
@@ -175,23 +200,8 @@ def _number(value: float | None) -> str:
     return "NaN" if value is None else f"{value:.4g}"
 
 
-def _write_json(path: Path, report: dict[str, Any]) -> None:
-    """Write beside the target and rename, so that no reader ever sees half a file."""
-    import json
-    import os
-
-    from pomona.base.errors import FormatError
-
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        beside.write_text(json.dumps(report, ensure_ascii=False, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-        beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise FormatError(f"cannot be written ({error.strerror}).", path=path) from None
-
-
 def _draw(path: Path, fit: TreFit, test: Any) -> None:
+    """The score among the scores of shuffles, and the best and worst reconstructed items."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -199,12 +209,13 @@ def _draw(path: Path, fit: TreFit, test: Any) -> None:
     import numpy as np
 
     from pomona.base.errors import FormatError
+    from pomona.base.files import replacing
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
     if test is not None:
-        left.hist(test.null, bins=40, color="0.75", label="derivations shuffled")
+        left.hist(test.null, bins=40, color="0.75", label="shuffled derivations")
     left.axvline(fit.score, color="C3", label=f"TRE {fit.score:.4g}")
-    left.axvline(fit.certificate.lower_bound, color="C0", linestyle=":", label="lower bound")
+    left.axvline(fit.bound.lower_bound, color="C0", linestyle=":", label="lower bound")
     left.set(xlabel=f"TRE ({fit.compose.name}, {fit.distance.name})", ylabel="shuffles")
     left.legend(frameon=False)
     order = np.argsort(fit.per_item, kind="stable")
@@ -215,8 +226,9 @@ def _draw(path: Path, fit: TreFit, test: Any) -> None:
     right.set_yticks(np.arange(len(chosen)), labels, fontsize=7)
     right.set(xlabel="TRE of the best and worst reconstructed items")
     try:
-        figure.savefig(path, dpi=150)
-    except (OSError, ValueError) as error:
-        raise FormatError(f"the plot cannot be written ({error}).", path=path) from None
+        with replacing(path) as beside:
+            figure.savefig(beside, format=path.suffix[1:] or "png", dpi=150)
+    except ValueError as error:  # matplotlib does not know the suffix
+        raise FormatError(f"the plot cannot be written: {error}", path=path) from None
     finally:
         plt.close(figure)

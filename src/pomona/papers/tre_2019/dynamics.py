@@ -93,7 +93,7 @@ class Pictures:
 
 
 @dataclass
-class _World:
+class World:
     """What all runs share: tasks, pictures, the items that TRE is taken over."""
 
     tasks: Tasks
@@ -106,7 +106,7 @@ class _World:
     source: str
 
     @classmethod
-    def make(cls, settings: Dynamics, device: str) -> _World:
+    def make(cls, settings: Dynamics, device: str) -> World:
         digits = bundled_digits() if settings.digits == "bundled" else read_digits(settings.digits)
         tasks = Tasks.draw(digits, settings.seed, settings.tasks)
         names = tasks.derivations
@@ -133,13 +133,13 @@ def learn(
     chosen = range(settings.runs) if only is None else only
     missing = [run for run in chosen if not (folder.path / f"run-{run}.json").exists()]
     if missing:
-        world = _World.make(settings, device)
+        world = World.make(settings, device)
         for run in missing:
             with folder.locked(f"run-{run}"):
                 _learn_run(folder, settings, run, world, device, say)
 
 
-def _learn_run(folder: Folder, settings: Dynamics, run: int, world: _World, device: str, say: Say) -> None:
+def _learn_run(folder: Folder, settings: Dynamics, run: int, world: World, device: str, say: Say) -> None:
     with seeded(int(stream_key("dynamics", settings.seed, run)) >> 1):
         model = Classifier().to(device)
     optimiser = torch.optim.Adam(model.parameters(), lr=settings.rate)
@@ -180,7 +180,7 @@ def plateaus(accuracies: list[float]) -> int:
     return halved
 
 
-def _epoch(model: Classifier, optimiser: Any, world: _World, settings: Dynamics, run: int, epoch: int) -> None:
+def _epoch(model: Classifier, optimiser: Any, world: World, settings: Dynamics, run: int, epoch: int) -> None:
     rng = np.random.default_rng(int(stream_key("batches", settings.seed, run, epoch)))
     for _ in range(settings.batches):
         rows = world.train[rng.integers(len(world.train), size=settings.batch)]
@@ -195,12 +195,12 @@ def _epoch(model: Classifier, optimiser: Any, world: _World, settings: Dynamics,
 
 
 @torch.no_grad()
-def represent(model: Classifier, world: _World, rows: npt.NDArray[np.int64], tasks: Tasks | None = None) -> Tensor:
+def represent(model: Classifier, world: World, rows: npt.NDArray[np.int64], tasks: Tasks | None = None) -> Tensor:
     return model.represent(world.pictures(rows, 0, tasks), world.pictures(rows, 1, tasks))
 
 
 @torch.no_grad()
-def measure(model: Classifier, world: _World, epoch: int) -> dict[str, Any]:
+def measure(model: Classifier, world: World, epoch: int) -> dict[str, Any]:
     """All that is plotted of one epoch."""
     rows = world.validation
     negative = rows % 2
@@ -216,8 +216,8 @@ def measure(model: Classifier, world: _World, epoch: int) -> dict[str, Any]:
         "epoch": epoch,
         "accuracy": float(((answer > 0) == negative).mean()),
         "exact": fit.score,
-        "bound": fit.certificate.lower_bound,
-        "gradient": fit.certificate.gradient_norm,
+        "bound": fit.bound.lower_bound,
+        "gradient": fit.bound.gradient_norm,
         "legacy": moving,
         "frozen": frozen,
         "entropy": binned_entropy(seen),
@@ -254,7 +254,7 @@ def thetas(folder: Path) -> list[npt.NDArray[np.float64]]:
 
 def derivations(settings: Dynamics) -> Derivations:
     """What the classifiers of every run are of."""
-    return _World.make(settings, "cpu").derivations
+    return World.make(settings, "cpu").derivations
 
 
 # -- judging --------------------------------------------------------------------------------------------------------

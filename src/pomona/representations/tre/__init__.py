@@ -1,13 +1,27 @@
-"""Tree Reconstruction Error: exact where it can be, certified where it cannot, and what makes it mean something."""
+"""Tree Reconstruction Error (TRE, Andreas 2019): how compositional is a set of representations?
 
+Import from here: `tre` and its result `TreFit` (with `Bound`), `tre_layers`, `compare_fits`, `partial_correlation`,
+`latent_tre`, the tests `shuffle_test`, `normalized`, `heldout`, `bootstrap`, and `Derivations`.
+
+    derivations, design                 trees as flat arrays; the counts matrix and its normal equations
+    distances, compositions, autograd   what can be chosen by name, or written by the user in torch
+    recursion                           applies a composition function to whole derivations
+    additive, cosine, descent, least_deviations, learned   the solvers; `solver` chooses among them
+    problem, solver, bounds, fitted, fit                   from the user's input to a `TreFit`
+    significance, comparison            what a score means; several fits compared
+    latent, bracketings                 TRE when the derivations are not known
+    legacy, readers                     the published solver; files
+"""
+
+from pomona.representations.tre.bounds import Bound
 from pomona.representations.tre.comparison import compare_fits, partial_correlation, tre_layers
 from pomona.representations.tre.derivations import Derivations
-from pomona.representations.tre.fit import Certificate, ReconstructionWarning, TreFit, tre
+from pomona.representations.tre.fit import ReconstructionWarning, TreFit, tre
 from pomona.representations.tre.latent import LatentFit, latent_tre
 from pomona.representations.tre.significance import bootstrap, heldout, normalized, shuffle_test
 
 __all__ = [
-    "Certificate",
+    "Bound",
     "Derivations",
     "LatentFit",
     "ReconstructionWarning",

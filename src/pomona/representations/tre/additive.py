@@ -1,15 +1,16 @@
-"""Solvers for predictions that are linear in the lexicon, P = C E: one for each distance, each with its proof.
+"""Additive fits: the prediction is P = C E, linear in the lexicon E. One solver for each distance.
 
     sql2          normal equations; exact
-    l2            reweighted least squares, accelerated; convex, with a bound by duality
-    cosine        the same method from a least-squares start on unit vectors; not convex, so "best found"
-    l1            linear programmes (`least_deviations`); smoothing where they would be too large
+    l2            reweighted least squares, accelerated; convex, with a lower bound by duality
+    cosine        the same method, started from least squares on unit vectors; not convex, so "best found"
+    l1            linear programmes (`least_deviations`), or smoothing where they would be too large
     crossentropy  L-BFGS on the logits; convex, with a bound by duality where the data are not separable
     your own      L-BFGS with your gradient
 
-For l2, stationarity reads C' diag(1 / |r|) C E = C' diag(1 / |r|) Y, and for cosine it has the same form: the step to
-the next iterate is -H^{-1} gradient with H = C' diag(curvature) C. So one quasi-Newton loop (`descent`), with that H as
-its first guess of the Hessian, serves both; it takes a third of the iterations of either method alone.
+C is the items x primitives matrix of counts. At the l2 minimum, C' diag(1 / |r|) C E = C' diag(1 / |r|) Y with
+residuals r, and cosine has an equation of the same form. The step to the next iterate is -H^{-1} gradient with
+H = C' diag(curvature) C. One quasi-Newton loop (`descent`) that starts from this H serves both, and takes a third of
+the iterations of either method alone.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pomona.representations.tre.design import DENSE_COLUMNS, Design, FloatArray,
 from pomona.representations.tre.distances import CrossEntropy, Distance
 from pomona.representations.tre.least_deviations import dual_bound, least_deviations
 
-DENSE_ENTRIES = 20_000_000  # the largest items x columns design that the linear programmes hold densely
+DENSE_ENTRIES = 20_000_000  # the largest items x columns matrix that the linear programmes may hold
 
 
 def fit_linear(
@@ -43,7 +44,7 @@ def fit_linear(
 ) -> LinearFit:
     """The lexicon E that minimises the summed distance between C E and the targets.
 
-    Without `bounded`, no time goes into a bound that costs extra; the bound may then be None.
+    Without `bounded`, a bound that would cost extra time is not computed and is None.
     """
     if distance.name == "l2":
         return _norm(design, targets, tolerance, limit, bounded)
@@ -57,7 +58,7 @@ def fit_linear(
 def fit_layers(
     design: Design, layers: Sequence[Floats], distance: Distance, *, start: FloatArray | None = None, **options: Any
 ) -> list[LinearFit]:
-    """`fit_linear` for each of several targets; squared l2 and cosine share their work between them."""
+    """`fit_linear` for each of several targets; squared l2 and cosine share work between them."""
     if distance.name == "cosine":
         return fit_cosine(design, layers, start=start, **options)
     if distance.name != "sql2":
@@ -68,7 +69,7 @@ def fit_layers(
 
 
 def _squared(design: Design, targets: Floats, widths: Sequence[int]) -> list[LinearFit]:
-    """Layers side by side are more right-hand sides of the same normal equations."""
+    """Layers concatenated side by side are further right-hand sides of the same normal equations."""
     right = design.transposed_times(targets)
     lexicon = design.solve(right)
     end = np.cumsum(widths)
@@ -77,15 +78,15 @@ def _squared(design: Design, targets: Floats, widths: Sequence[int]) -> list[Lin
     if design.columns <= DENSE_COLUMNS:
         slope = 2.0 * np.abs(design.gram @ lexicon - right).max(axis=0) / len(design)
     fits = []
-    for low, high, own in zip(end - widths, end, errors, strict=True):
+    for low, high, per_item in zip(end - widths, end, errors, strict=True):
         steepest = None if slope is None else float(slope[low:high].max())
-        fits.append(LinearFit(np.ascontiguousarray(lexicon[:, low:high]), own, float(own.sum()), steepest, 1))
+        fits.append(LinearFit(np.ascontiguousarray(lexicon[:, low:high]), per_item, float(per_item.sum()), steepest, 1))
     return fits
 
 
 @dataclass(frozen=True, eq=False)
 class NormProblem:
-    """The sum of |p - y|, corners rounded off at `corner`: one layer."""
+    """The sum of |p - y| for one layer, with corners rounded off at `corner`."""
 
     design: Design
     targets: Floats
@@ -107,25 +108,25 @@ def _norm(design: Design, targets: Floats, tolerance: float, limit: int, bounded
     lexicon = design.solve(design.transposed_times(targets))
     scale = max(float(np.sqrt(np.einsum("nd,nd->", targets, targets, dtype=np.float64) / len(design))), 1e-100)
     slope, iterations, bound = 0.0, 0, 0.0
-    # Rows that are met exactly are corners, where plain reweighting stalls; so round them off, ever less. A coarser
-    # stage converges further and may prove more, so each one is asked for its bound.
+    # A row that is fitted exactly is a corner of the objective, where plain reweighting stalls, so corners are rounded
+    # off, less and less. A coarser stage converges further and may prove a better bound, so each stage computes one.
     widths = (1e-2, 1e-4, 1e-6, 1e-8, 1e-10)
     for width in widths:
         problem = NormProblem(design, targets, width * scale)
-        found, grad, more = descend(
+        end, grad, more = descend(
             design, problem, lexicon[:, None], items=len(design), tolerance=tolerance, limit=limit
         )
-        lexicon, slope = np.ascontiguousarray(found[:, 0]), float(np.abs(grad).max()) / len(design)
+        lexicon, slope = np.ascontiguousarray(end[:, 0]), float(np.abs(grad).max()) / len(design)
         iterations += int(more[0])
         if bounded and (width == widths[-1] or len(design) * targets.shape[1] <= 1_000_000):
-            bound = max(bound, _norm_bound(design, targets, lexicon, problem.evaluate(found)[2][:, 0]))
+            bound = max(bound, _norm_bound(design, targets, lexicon, problem.evaluate(end)[2][:, 0]))
     residual = np.asarray(targets - design.times(lexicon), np.float64)
     exact = np.sqrt(np.einsum("nd,nd->n", residual, residual))
     return LinearFit(lexicon, exact, min(bound, float(exact.sum())) if bounded else None, slope, iterations)
 
 
 def _norm_bound(design: Design, targets: Floats, lexicon: FloatArray, curvature: FloatArray) -> float:
-    """The dual of l2: any W with C'W = 0 and rows of norm at most 1 proves sum W.Y; we try W = r / |r|."""
+    """By duality: any W with C'W = 0 and rows of norm at most 1 proves the bound sum W.Y. Here W is r / |r|."""
     pull = np.asarray(targets - design.times(lexicon), np.float64) * curvature[:, None]
     pull -= design.times(design.solve(design.transposed_times(pull)))
     top = max(1.0, float(np.sqrt(np.einsum("nd,nd->n", pull, pull).max())))
@@ -160,7 +161,7 @@ def _smooth(
 
 
 def _entropy_bound(design: Design, targets: FloatArray, logits: FloatArray, distance: CrossEntropy) -> float | None:
-    """The dual of logistic regression: any Q >= 0 with C'Q = C'Y proves sum of entropies of Q as a lower bound."""
+    """By the dual of logistic regression: any Q >= 0 with C'Q = C'Y proves the sum of the entropies of Q."""
     _, slope = distance.smoothed(logits, targets, 0.0)
     guess = slope + targets  # softmax(p)
     guess -= design.times(design.solve(design.transposed_times(slope)))
@@ -179,8 +180,8 @@ def _quasi_newton(
         return total / len(design), design.transposed_times(grad).ravel() / len(design)
 
     settings = {"maxiter": limit, "maxcor": 20, "gtol": tolerance, "ftol": 1e-15}
-    found = minimize(objective, lexicon.ravel(), jac=True, method="L-BFGS-B", options=settings)
-    return found.x.reshape(lexicon.shape), float(np.abs(found.jac).max()), int(found.nit)
+    result = minimize(objective, lexicon.ravel(), jac=True, method="L-BFGS-B", options=settings)
+    return result.x.reshape(lexicon.shape), float(np.abs(result.jac).max()), int(result.nit)
 
 
 @summed

@@ -1,4 +1,7 @@
-"""The user's own composition or distance, differentiated by torch, which is imported only when one is given."""
+"""The user's own composition function or distance, differentiated by torch.
+
+Torch is imported only when the user gives a callable, so everything else of TRE runs without it.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ import numpy as np
 
 from pomona.base.arrays import Floats, Ints
 from pomona.base.errors import MeasureError
-from pomona.representations.tre.compositions import Parameters
 from pomona.representations.tre.design import FloatArray
+from pomona.representations.tre.recursion import Parameters, Parts
 
 if TYPE_CHECKING:
     import torch
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 class TorchComposition:
     """A callable that takes one tensor [batch, numbers] for each part and returns the wholes.
 
-    A `torch.nn.Module` is copied and its parameters are drawn afresh for each fit; the one given is never touched.
+    A `torch.nn.Module` is copied, and its parameters are drawn anew for each fit; the user's own is never changed.
     """
 
     linear = False
@@ -42,16 +45,16 @@ class TorchComposition:
             for module in self.call.modules():
                 if hasattr(module, "reset_parameters"):
                     module.reset_parameters()  # type: ignore[operator]
-        made = {key: value.detach().numpy().copy() for key, value in self.call.named_parameters()}
-        owned = sum(
-            sum(1 for _ in m.parameters(recurse=False))
-            for m in self.call.modules()
-            if not hasattr(m, "reset_parameters")
+        parameters = {key: value.detach().numpy().copy() for key, value in self.call.named_parameters()}
+        never_reset = sum(
+            sum(1 for _ in module.parameters(recurse=False))
+            for module in self.call.modules()
+            if not hasattr(module, "reset_parameters")
         )
-        if owned:  # parameters that no reset reaches start near where they were given
-            for key in made:
-                made[key] = made[key] + 0.1 * rng.normal(size=made[key].shape)
-        return made
+        if never_reset:  # parameters without a reset start near the values that the user gave them
+            for key in parameters:
+                parameters[key] = parameters[key] + 0.1 * rng.normal(size=parameters[key].shape)
+        return parameters
 
     def _run(self, tensors: dict[str, torch.Tensor], parts: Sequence[torch.Tensor]) -> torch.Tensor:
         import torch
@@ -61,47 +64,39 @@ class TorchComposition:
         else:
             whole = self.call(*parts)
         if not isinstance(whole, torch.Tensor) or whole.shape != parts[0].shape:
-            got = tuple(whole.shape) if isinstance(whole, torch.Tensor) else type(whole).__name__
             raise MeasureError(
-                f"the composition {self.name!r} must return a tensor of shape {tuple(parts[0].shape)}, got {got}."
+                f"the composition {self.name!r} must return a tensor of shape {tuple(parts[0].shape)}, "
+                f"got {_described(whole)}."
             )
         return whole
 
-    def forward(self, parameters: Parameters, parts: Sequence[FloatArray], leaf: Sequence[bool] = ()) -> FloatArray:
+    def forward(self, parameters: Parameters, parts: Parts) -> FloatArray:
         import torch
 
         with torch.no_grad():
             tensors = {key: torch.from_numpy(value) for key, value in parameters.items()}
-            return np.asarray(self._run(tensors, [torch.from_numpy(part) for part in parts]).numpy())
+            return np.asarray(self._run(tensors, [torch.from_numpy(part) for part in parts.vectors]).numpy())
 
-    def backward(
-        self,
-        parameters: Parameters,
-        parts: Sequence[FloatArray],
-        grad: FloatArray,
-        into: Parameters,
-        leaf: Sequence[bool] = (),
-    ) -> list[FloatArray]:
+    def backward(self, parameters: Parameters, parts: Parts, grad: FloatArray, into: Parameters) -> list[FloatArray]:
         import torch
 
         tensors = {key: torch.from_numpy(value).requires_grad_() for key, value in parameters.items()}
-        inputs = [torch.from_numpy(part).requires_grad_() for part in parts]
+        inputs = [torch.from_numpy(part).requires_grad_() for part in parts.vectors]
         whole = self._run(tensors, inputs)
-        keys = list(tensors)
         if not whole.requires_grad:
-            return [np.zeros_like(part) for part in parts]
-        found = torch.autograd.grad(
+            return [np.zeros_like(part) for part in parts.vectors]
+        slopes = torch.autograd.grad(
             whole,
-            [*inputs, *(tensors[key] for key in keys)],
+            [*inputs, *tensors.values()],
             torch.from_numpy(np.ascontiguousarray(grad)),
             allow_unused=True,
         )
-        for key, slope in zip(keys, found[len(inputs) :], strict=True):
+        for key, slope in zip(tensors, slopes[len(inputs) :], strict=True):
             if slope is not None:
                 into[key] += slope.numpy()
         return [
             np.zeros_like(part) if slope is None else slope.numpy()
-            for part, slope in zip(parts, found[: len(inputs)], strict=True)
+            for part, slope in zip(parts.vectors, slopes[: len(inputs)], strict=True)
         ]
 
 
@@ -122,8 +117,9 @@ class TorchDistance:
         wanted = torch.from_numpy(np.asarray(targets, np.float64)).reshape(-1, *self.shape)
         values = self.call(predictions.reshape(-1, *self.shape), wanted)
         if not isinstance(values, torch.Tensor) or values.shape != (len(wanted),):
-            got = tuple(values.shape) if isinstance(values, torch.Tensor) else type(values).__name__
-            raise MeasureError(f"the distance must return one number for each item, shape ({len(wanted)},), got {got}.")
+            raise MeasureError(
+                f"the distance must return one number for each item, shape ({len(wanted)},), got {_described(values)}."
+            )
         return values
 
     def per_item(self, predictions: Floats, targets: Floats) -> FloatArray:
@@ -135,10 +131,15 @@ class TorchDistance:
     def smoothed(self, predictions: FloatArray, targets: Floats, width: float) -> tuple[float, FloatArray]:
         import torch
 
-        given = torch.from_numpy(np.ascontiguousarray(predictions)).requires_grad_()
-        total = self._run(given, targets).sum()
-        (slope,) = torch.autograd.grad(total, given)
+        inputs = torch.from_numpy(np.ascontiguousarray(predictions)).requires_grad_()
+        total = self._run(inputs, targets).sum()
+        (slope,) = torch.autograd.grad(total, inputs)
         return float(total.detach()), np.nan_to_num(slope.numpy())
 
     def bound_within(self, targets: Floats, group: Ints) -> float:
         return 0.0
+
+
+def _described(value: Any) -> Any:
+    """The shape of a tensor, or the type of anything else."""
+    return tuple(value.shape) if hasattr(value, "shape") else type(value).__name__

@@ -1,7 +1,7 @@
-"""What representations and derivations must satisfy before TRE means anything, and the order in which fits see them.
+"""Checks of representations and derivations, and the canonical order in which fits see the rows.
 
-Errors name the row. The checks read large arrays as few times as they can: most data pass on their squared norms alone,
-and are looked at number by number only when those raise a doubt.
+Errors name the row. The checks read large arrays as few times as possible: most data pass on their squared norms alone
+and are examined number by number only where those are infinite or extreme.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pomona.representations.tre.derivations import Derivations
 
 
 def within_reach(targets: Floats) -> Floats:
-    """Cosine ignores scale, but squares overflow: rows of extreme size are brought back to where they do not."""
+    """Rescale rows of extreme size. Cosine ignores the scale of a row, but its squares could overflow."""
     with np.errstate(over="ignore"):
         squares = np.einsum("nd,nd->n", targets, targets)
     if float(squares.min()) > 1e-30 and float(squares.max()) < 1e30:
@@ -32,12 +32,12 @@ def within_reach(targets: Floats) -> Floats:
 
 
 def is_constant(targets: Floats) -> bool:
-    """Whether all rows are equal; most data say no at the second row already."""
+    """Whether all rows are equal; the last row is compared first, which settles it for most data."""
     return bool((targets[0] == targets[-1]).all()) and bool((targets == targets[0]).all())
 
 
 def canonical_order(targets: Floats, derivations: Derivations) -> Any:
-    """The rows in the order of `derivations.canonical`, equal derivations by what they hold, not by how they came."""
+    """The rows in the order of `derivations.canonical`; rows with equal derivations are ordered by their content."""
     bits: Any = np.ascontiguousarray(targets).view(np.uint32 if targets.dtype == np.float32 else np.uint64)
     return np.lexsort((_mixed(bits, _odd(bits.shape[1])), derivations.root))
 
@@ -49,7 +49,7 @@ def _odd(width: int) -> Any:
 
 @compiled
 def _mixed(bits: Ints, odd: Ints) -> Ints:
-    """One number for each row, from all of its bits."""
+    """One number for each row, computed from all of its bits."""
     out = np.zeros(len(bits), np.uint64)
     for row in range(len(bits)):
         for j in range(len(odd)):
@@ -58,7 +58,7 @@ def _mixed(bits: Ints, odd: Ints) -> Ints:
 
 
 def as_rows(representations: npt.ArrayLike, items: int) -> tuple[Any, tuple[int, ...]]:
-    """Check representations and flatten each item; float32 stays as it is, so that large arrays are not copied."""
+    """Check representations and flatten each item. float32 is kept, so that large arrays are not copied."""
     try:
         array = np.asarray(representations)
     except ValueError:
@@ -79,7 +79,7 @@ def as_rows(representations: npt.ArrayLike, items: int) -> tuple[Any, tuple[int,
     rows = np.ascontiguousarray(array).reshape(len(array), -1)
     with np.errstate(over="ignore", invalid="ignore"):
         squares = np.einsum("nd,nd->n", rows, rows)
-    if not np.isfinite(squares).all():  # the square of a finite number may overflow, so look again
+    if not np.isfinite(squares).all():  # the square of a finite number may overflow, so examine the numbers
         wrong = ~np.isfinite(rows).all(axis=1)
         if wrong.any():
             row = int(np.argmax(wrong))
@@ -91,7 +91,7 @@ def as_rows(representations: npt.ArrayLike, items: int) -> tuple[Any, tuple[int,
 
 
 def check_composed(derivations: Derivations) -> None:
-    """A primitive that only ever stands alone is free to equal its row: an error of 0 that measures nothing."""
+    """Refuse primitives that occur only alone: such a vector can equal its row, an error of 0 that measures nothing."""
     leaf = derivations.primitive >= 0
     alone = leaf & (derivations.parent < 0)
     composed = np.zeros(len(derivations.names), np.bool_)

@@ -1,17 +1,17 @@
-"""Several fits side by side: the layers of a network, two models of the same items, TRE against a covariate."""
+"""Several fits compared: the layers of a network, two models of the same items, TRE against a covariate."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from pomona.base.errors import MeasureError, SpecError
-from pomona.representations.tre.derivations import Derivations
-from pomona.representations.tre.fit import Task, TreFit, fit_together, warn
+from pomona.representations.tre.fit import Options, TreFit, fit_layers, warn
+from pomona.representations.tre.problem import Problem
 
 
 def tre_layers(
@@ -20,32 +20,29 @@ def tre_layers(
     compose: Any = "add",
     distance: Any = "cosine",
     seed: int = 0,
-    *,
-    restarts: int | None = None,
-    center: bool = False,
-    uncomposed: str = "error",
+    **options: Unpack[Options],
 ) -> dict[str, TreFit]:
-    """TRE of each layer, each as `tre` would give it, with its own certificate.
+    """The TRE of each layer, as `tre` would give it, with the same options and a bound for each.
 
     The derivations are read, counted and factorised once; squared l2 and cosine fit all layers together.
     """
     if not isinstance(representations, Mapping):
         raise MeasureError(
-            f"layers are given as a mapping from each one's name to its representations, "
-            f"such as dict(enumerate(layers)); got {type(representations).__name__}."
+            f"layers are given as a mapping from each layer's name to its representations, "
+            f"for example dict(enumerate(layers)); got {type(representations).__name__}."
         )
     if not representations:
         raise MeasureError("no layers: give a mapping from each layer's name to its representations.")
-    task = Task.of(Derivations.of(derivations), compose, restarts, uncomposed)
+    problem = Problem.of(derivations, compose, **options)
     layers = []
     for name, layer in representations.items():
         try:
-            layers.append(task.check(layer, distance, center))
+            layers.append(problem.layer(layer, distance))
         except MeasureError as error:
             raise MeasureError(f"layer {name!r}: {error}") from None
-    fits = dict(zip(representations, fit_together(layers, task, seed=seed), strict=True))
-    for name, found in fits.items():
-        warn(tuple(f"layer {name!r}: {note}" for note in found.notes))
+    fits = dict(zip(representations, fit_layers(layers, problem, seed=seed), strict=True))
+    for name, fit in fits.items():
+        warn([f"layer {name!r}: {note}" for note in fit.notes])
     return fits
 
 
@@ -62,7 +59,7 @@ class Comparison:
 
 
 def compare_fits(first: TreFit, second: TreFit, samples: int = 2000, seed: int = 0, level: float = 0.95) -> Comparison:
-    """A paired comparison: items are matched by row, and resampled by derivation, since equal ones move together."""
+    """A paired comparison. Items are matched by row and resampled by derivation, since equal ones vary together."""
     if len(first.per_item) != len(second.per_item):
         raise MeasureError(
             f"a paired comparison needs the same items; got {len(first.per_item)} and {len(second.per_item)} rows."
@@ -95,7 +92,7 @@ def compare_fits(first: TreFit, second: TreFit, samples: int = 2000, seed: int =
 
 @dataclass(frozen=True)
 class PartialCorrelation:
-    """A correlation with the covariates' share taken out of both sides."""
+    """A correlation after the covariates have been regressed out of both sides."""
 
     value: float
     p_value: float
@@ -108,7 +105,7 @@ class PartialCorrelation:
 def partial_correlation(
     x: npt.ArrayLike, y: npt.ArrayLike, covariates: npt.ArrayLike | None = None, method: str = "spearman"
 ) -> PartialCorrelation:
-    """Correlate, say, per-item TRE with human judgements given word frequency (spec 1.8 shows why that matters).
+    """Correlate two columns given covariates, for example per-item TRE with human judgements given word frequency.
 
     Spearman correlates ranks; covariates are ranked too and regressed out of both sides. The p-value is Student's t
     with items - 2 - covariates degrees of freedom.

@@ -2,12 +2,13 @@
 
     fits = fit_cosine(design, [layer_1, layer_2, ...])
 
-Stationarity reads C' diag(c / |p|^2) C E = C' diag(1 / |p|) Y (spec 2f): reweighted least squares. Cosine has no scale,
-so a fair guess of |p| is the root of the number of parts, whatever the layer. With it the weights are known before any
-fit: one Gram matrix, factorised once, gives every layer its start and `descent` its metric.
+At a minimum, C' diag(c / |p|^2) C E = C' diag(1 / |p|) Y: reweighted least squares, with predictions p and cosines c.
+Cosine ignores scale, so the square root of the number of parts is a fair guess of |p| for every layer. With this guess
+the weights are known before any fit, and one Gram matrix, factorised once, gives every layer its start and `descent`
+its first Hessian.
 
-Items with the same parts must be given the same prediction u, and their distances sum to m - u.s, with s the sum of
-their m unit vectors. So equal items are added up first, which also proves that no lexicon comes below sum (m - |s|).
+Items with the same parts get the same prediction. If u is its direction and s the sum of the m unit vectors of such
+items, their distances sum to m - u.s. So equal items are added up first, and no lexicon scores below sum (m - |s|).
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from pomona.base.compiled import compiled, summed
 from pomona.representations.tre.descent import Shared, descend
 from pomona.representations.tre.design import DENSE_COLUMNS, Design, FloatArray, LinearFit, gather
 
-TOGETHER = 2_000_000  # the most numbers that are copied to stand side by side; larger layers are fitted one by one
+TOGETHER = 2_000_000  # layers of up to this many numbers are copied side by side; larger ones are fitted one by one
 
 
 @dataclass(frozen=True, eq=False)
 class CosineProblem:
-    """Rows [rows, layers, numbers] that are unit vectors once scaled, or sums of `times` unit vectors."""
+    """Rows [rows, layers, numbers]: unit vectors after scaling, or sums of `times` unit vectors."""
 
     design: Design
     rows: Floats
@@ -53,7 +54,7 @@ def fit_cosine(
     tolerance: float = 1e-9,
     limit: int = 500,
 ) -> list[LinearFit]:
-    """Each layer's best lexicon found; those of one width, if small, descend together."""
+    """The best lexicon found for each layer; small layers of one width descend together."""
     fits: list[LinearFit] = []
     room = max(TOGETHER // max(layers[0].size, 1), 1) if layers else 1
     while len(fits) < len(layers):
@@ -78,7 +79,7 @@ def _fit_batch(
             _add_up(layer, scale[:, position].copy(), group, rows, position)
         problem = CosineProblem(distinct, rows, np.ones(rows.shape[:2]), times)
         bound = np.maximum(len(design) - np.linalg.norm(rows, axis=2).sum(axis=0), 0.0)
-    else:  # large, and hardly any rows to add up: leave the data where they are
+    else:  # large, and hardly any equal rows to add up: do not copy the data
         problem = CosineProblem(design, layers[0][:, None], scale, np.ones(len(design)))
         bound = _bound(layers[0], scale[:, 0], group, times)
     shared, first = _start(problem)
@@ -87,22 +88,23 @@ def _fit_batch(
     lexicon, grad, iterations = descend(
         problem.design, problem, first, items=len(design), tolerance=tolerance, limit=limit, shared=shared
     )
-    # Directions have no scale of their own, and some vectors may do best by shrinking towards zero; so the gradient
-    # reported is per relative change of each vector.
+    # Cosine ignores scale, and some vectors do best by shrinking towards zero, so the gradient is reported per
+    # relative change of each vector.
     slope = (np.abs(grad).max(axis=2) * np.linalg.norm(lexicon, axis=2)).max(axis=0) / len(design)
     fits = []
     for position, layer in enumerate(layers):
-        own = np.ascontiguousarray(lexicon[:, position])
-        errors = _errors(design.first, design.column, design.weight, own, layer, scale[:, position].copy())
-        fits.append(LinearFit(own, errors, float(bound[position]), float(slope[position]), int(iterations[position])))
+        chosen = np.ascontiguousarray(lexicon[:, position])
+        errors = _errors(design.first, design.column, design.weight, chosen, layer, scale[:, position].copy())
+        steps = int(iterations[position])
+        fits.append(LinearFit(chosen, errors, float(bound[position]), float(slope[position]), steps))
     return fits
 
 
 def _start(problem: CosineProblem) -> tuple[Shared | None, FloatArray]:
-    """The metric of all layers, and least squares for each with |p| guessed from the number of parts."""
+    """The shared factor, and a least-squares start for each layer, with |p| guessed from the number of parts."""
     design, shape = problem.design, problem.rows.shape
     flat = problem.rows.reshape(len(design), -1)
-    plain = shape[1] == 1  # one layer may still have its scale to come; layers side by side are sums of unit vectors
+    plain = shape[1] == 1  # a single layer may be unscaled; layers side by side hold sums of unit vectors
     scale = problem.scale[:, 0] if plain else np.ones(len(design))
     if design.columns > DENSE_COLUMNS:
         right = design.transposed_times(flat, scale)
@@ -115,7 +117,7 @@ def _start(problem: CosineProblem) -> tuple[Shared | None, FloatArray]:
 
 
 def _bound(layer: Floats, scale: FloatArray, group: Ints, times: FloatArray) -> FloatArray:
-    """Sum (m - |s|) over the items that are equal to others."""
+    """sum (m - |s|) over the groups of items with equal parts."""
     repeated = np.flatnonzero(times[group] > 1)
     which, inside = np.unique(group[repeated], return_inverse=True)
     sums = np.zeros((len(which), 1, layer.shape[1]))

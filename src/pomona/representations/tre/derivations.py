@@ -1,14 +1,14 @@
-"""Derivations as flat arrays: what every solver of TRE reads instead of nested tuples.
+"""Derivations: how each item is built from primitives, stored as flat arrays.
 
     Derivations.of([("red", "square"), (("dark", "blue"), "square"), "red"])
 
-A derivation (Andreas 2019, section 3) is a primitive or a bracketing of derivations. Any hashable value that is not
-a tuple or a list is a primitive; a tuple or list is a composition of two or more parts (one part alone stands for
-itself). Three views are made from the same arrays, each on first use:
+A derivation (Andreas 2019, section 3) is a *primitive* (an atomic part such as "red") or a bracket around two or more
+derivations. Any hashable value that is not a tuple or a list is a primitive; a tuple or list is a bracket (a bracket
+around a single part stands for that part). Three views of the same arrays are computed on first use:
 
-* `counts`, the items x primitives matrix of how often each primitive occurs: all that addition can see;
-* `steps`, the distinct subtrees in order of height, so that any composition runs as a few batched calls;
-* `slots`, one column for each (tree shape, leaf position, primitive), the table behind the lower bounds.
+* `counts`, the items x primitives matrix of how often each primitive occurs, which is all that addition sees;
+* `steps`, the distinct subtrees in order of height, so that any composition function runs as a few batched calls;
+* `slots`, with one column for each (tree shape, leaf position, primitive), used for lower bounds.
 
 Primitives and subtrees are numbered in a canonical order, so the order of the data changes nothing.
 """
@@ -42,7 +42,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Derivations:
-    """One derivation for each item: nodes in post-order, `start[i]:start[i + 1]` are those of item i."""
+    """One derivation for each item: nodes in post-order; those of item i are `start[i]:start[i + 1]`."""
 
     primitive: IntArray  # [nodes]: index into names at a leaf, -1 at an inner node
     parent: IntArray  # [nodes]: counted from the tree's first node, -1 at its root
@@ -55,11 +55,11 @@ class Derivations:
     def __repr__(self) -> str:
         return f"Derivations({len(self)} items, {len(self.names)} primitives, {self.distinct} distinct)"
 
-    # ---- ways in -------------------------------------------------------------------------------------------------
+    # ---- constructors --------------------------------------------------------------------------------------------
 
     @staticmethod
     def of(given: Any) -> Derivations:
-        """Derivations from whatever the caller has: nested tuples, attribute columns, a Forest or Derivations."""
+        """Derivations from nested tuples, attribute columns, a Forest or Derivations."""
         if isinstance(given, Derivations):
             return given
         if all(hasattr(given, field) for field in ("symbol", "parent", "start", "names")):
@@ -79,7 +79,7 @@ class Derivations:
 
     @staticmethod
     def from_trees(trees: Iterable[Any]) -> Derivations:
-        """Read nested tuples or lists, of any arity and any depth (no recursion)."""
+        """Read nested tuples or lists of any arity and any depth (without recursion)."""
         index: dict[Hashable, int] = {}
         primitive: list[int] = []
         parent: list[int] = []
@@ -97,7 +97,7 @@ class Derivations:
 
     @staticmethod
     def from_attributes(columns: Mapping[Any, Any]) -> Derivations:
-        """One composition of all attributes for each row; the primitives are (column, value) pairs.
+        """One bracket around all attributes of each row; the primitives are (column, value) pairs.
 
         The same value in two columns is two primitives: 'red' as a stroke is not 'red' as a fill.
         """
@@ -157,7 +157,7 @@ class Derivations:
                 parts[int(self.parent[lo + node])].append(whole)
         return whole
 
-    # ---- what solvers read ---------------------------------------------------------------------------------------
+    # ---- views for solvers ---------------------------------------------------------------------------------------
 
     @cached_property
     def row(self) -> IntArray:
@@ -166,7 +166,7 @@ class Derivations:
 
     @cached_property
     def counts(self) -> Design:
-        """Items x primitives: how often each primitive occurs. Addition sees nothing else of a derivation."""
+        """Items x primitives: how often each primitive occurs. Addition uses nothing else of a derivation."""
         leaf = self.primitive >= 0
         return Design.from_entries(self.row[leaf], self.primitive[leaf], len(self), len(self.names))
 
@@ -208,7 +208,7 @@ class Derivations:
 
     @cached_property
     def canonical(self) -> Derivations:
-        """The same derivations, sorted: what fits start from that must not depend on the order of the data."""
+        """The same derivations, sorted, for fits whose result must not depend on the order of the data."""
         return self.take(np.argsort(self.root, kind="stable"))
 
     @cached_property
@@ -223,14 +223,14 @@ class Derivations:
 
     @cached_property
     def arity(self) -> int:
-        """The widest composition."""
+        """The largest number of parts in a bracket."""
         return max((step.parts.shape[1] for step in self.steps), default=1)
 
     @cached_property
     def side(self) -> IntArray:
-        """For each primitive the one position it takes in its compositions; -1 if it varies, -2 if it never occurs."""
+        """For each primitive its position in every bracket; -1 if the position varies, -2 if it never occurs."""
         side = np.full(len(self.names), -2, np.int64)
-        side[self.root[self.root < len(self.names)]] = -1  # alone, it takes no position at all
+        side[self.root[self.root < len(self.names)]] = -1  # a primitive that stands alone has no position
         for step in self.steps:
             for slot in np.flatnonzero(step.leaf).tolist():
                 here = np.unique(step.parts[:, slot])
@@ -244,13 +244,14 @@ class Derivations:
 
     @cached_property
     def shape(self) -> IntArray:
-        """An id for each item's tree with its primitives left blank."""
+        """An id for the shape of each item's tree, ignoring the primitives."""
         blank = Derivations(np.where(self.primitive >= 0, 0, -1), self.parent, self.start, ("leaf",))
         return np.unique(blank.root, return_inverse=True)[1].astype(np.int64).ravel()
 
     @cached_property
     def slots(self) -> Design:
-        """Items x (shape, leaf position, primitive), one-hot: the free tables of which A/B maps are a special case."""
+        """Items x (shape, leaf position, primitive), one-hot. Any maps of the parts are a special case of free vectors
+        for these columns."""
         leaf = self.primitive >= 0
         row, primitive = self.row[leaf], self.primitive[leaf]
         first = np.concatenate([[0], np.cumsum(self.sizes)])
@@ -260,7 +261,7 @@ class Derivations:
         return Design.from_entries(row, column, len(self), int(column.max()) + 1)
 
     def align(self, names: Sequence[Hashable]) -> Derivations:
-        """The same trees over another fit's primitives; one that it never saw is an error naming the row."""
+        """The same trees, numbered by the primitives of a fit; an unknown primitive is an error that names the row."""
         known = {name: position for position, name in enumerate(names)}
         table = np.array([known.get(name, -1) for name in self.names], np.int64)
         leaf = self.primitive >= 0
@@ -275,7 +276,7 @@ class Derivations:
 
 
 def _flatten(tree: Any, row: int, index: dict[Hashable, int]) -> tuple[list[int], list[int]]:
-    """One tree's nodes in post-order. Visiting parts last to first gives the post-order backwards."""
+    """The nodes of one tree in post-order. Visiting parts last to first gives the post-order backwards."""
     symbols: list[int] = []
     parents: list[int] = []
     stack: list[tuple[Any, int]] = [(tree, -1)]
@@ -312,7 +313,7 @@ def _check_primitive(value: Any, row: int) -> None:
 
 
 def _canonical(primitive: Any, parent: Any, start: Any, names: list[Hashable]) -> Derivations:
-    """Keep the primitives that occur, sorted by type and text, so that the order of the data leaves no trace."""
+    """Keep the primitives that occur, sorted by type and text, so that the order of the data changes nothing."""
     primitive = np.asarray(primitive, np.int64)
     leaf = primitive >= 0
     used = np.unique(primitive[leaf])

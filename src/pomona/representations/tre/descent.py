@@ -1,14 +1,14 @@
 """One quasi-Newton loop for the smooth additive fits, over any number of layers at once.
 
-    lexicon, gradient, iterations = descend(design, problem, start, tolerance=1e-9, limit=500)
+    lexicon, gradient, iterations = descend(design, problem, start, items=550, tolerance=1e-9, limit=500)
 
-Lexicons are [columns, layers, numbers]: the layers of a network stand side by side, so that each iteration is one pass
-over the design, one solve and a handful of array operations for all of them. Every layer has its own step, memory and
-stop, so it goes where it would go alone; layers that have settled are dropped once they are half of those on board.
+Lexicons are [columns, layers, numbers]: the layers of a network lie side by side, so each iteration is one pass over
+the design, one solve and a few array operations for all of them. Every layer has its own step, memory and stopping
+point, so it moves as it would alone. Layers that have converged are dropped once they are half of those in the arrays.
 
-The first guess of the Hessian is H = C' diag(curvature) C. Two ways to have it: `shared`, one factor for all layers and
-all iterations with a scale for each layer, which is all that the usual case needs; or each layer's own, refreshed as
-the curvature settles, for what is left after PATIENCE iterations.
+The first guess of the Hessian is H = C' diag(curvature) C. It is either `Shared`, one factor for all layers and
+iterations with a scale for each layer, which is enough in most cases; or, after PATIENCE iterations, a factor for each
+layer, recomputed as the curvature changes.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from pomona.base.arrays import Floats, Ints
 from pomona.base.compiled import compiled, summed
 from pomona.representations.tre.design import DENSE_COLUMNS, Design, FloatArray
 
-PATIENCE = 32  # iterations with the shared factor before each layer gets its own
-SMALL = 256  # columns up to which a factor is cheap enough to be inverted, and to be refreshed at every iteration
-MEMORY = 12  # moves that the quasi-Newton recursion remembers
+PATIENCE = 32  # iterations with the shared factor before each layer gets its own factor
+SMALL = 256  # up to this many columns a factor is inverted, and recomputed at every iteration
+MEMORY = 12  # how many moves the quasi-Newton recursion remembers
 
 Metric = Callable[[FloatArray], FloatArray]  # multiplication by H^{-1}, [columns, layers, numbers]
 
 
-class Problem(Protocol):
-    """What is minimised: one number for each layer."""
+class Objective(Protocol):
+    """A function to minimise, with one value for each layer."""
 
     def evaluate(self, lexicon: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The values [layers], the gradient and the curvature of each row [rows, layers]."""
         ...
 
-    def keep(self, layers: npt.NDArray[np.bool_]) -> Problem:
+    def keep(self, layers: npt.NDArray[np.bool_]) -> Objective:
         """The same problem for some of its layers."""
         ...
 
@@ -65,12 +65,12 @@ class Shared:
 
 @dataclass(eq=False)
 class Moves:
-    """The last moves of every layer and the changes of the gradient they met; the oldest is written over."""
+    """The last moves of every layer and the changes of the gradient along them; the oldest is overwritten."""
 
     moved: FloatArray  # [MEMORY, columns, layers, numbers]
     changed: FloatArray
-    inverse: FloatArray  # [MEMORY, layers]: 1 / (move . change), or 0 for what a layer should not remember
-    made: int = 0
+    inverse: FloatArray  # [MEMORY, layers]: 1 / (move . change), or 0 for a move that a layer should ignore
+    count: int = 0
 
     @staticmethod
     def like(lexicon: FloatArray) -> Moves:
@@ -78,24 +78,24 @@ class Moves:
         return Moves(np.empty(shape), np.empty(shape), np.zeros((MEMORY, lexicon.shape[1])))
 
     def remember(self, lexicon: FloatArray, ahead: FloatArray, grad: FloatArray, grad_ahead: FloatArray) -> None:
-        place = self.made % MEMORY
-        moved = np.subtract(ahead, lexicon, out=self.moved[place])
-        changed = np.subtract(grad_ahead, grad, out=self.changed[place])
+        oldest = self.count % MEMORY
+        moved = np.subtract(ahead, lexicon, out=self.moved[oldest])
+        changed = np.subtract(grad_ahead, grad, out=self.changed[oldest])
         bend = dots(moved, changed)
         sound = bend > 1e-14 * np.sqrt(dots(moved, moved) * dots(changed, changed))
-        self.inverse[place] = np.where(sound, 1.0 / np.where(sound, bend, 1.0), 0.0)
-        self.made += 1
+        self.inverse[oldest] = np.where(sound, 1.0 / np.where(sound, bend, 1.0), 0.0)
+        self.count += 1
 
     def forget(self, layers: npt.NDArray[np.bool_]) -> None:
         self.inverse[:, layers] = 0.0
 
     def keep(self, layers: npt.NDArray[np.bool_]) -> Moves:
-        return Moves(self.moved[:, :, layers], self.changed[:, :, layers], self.inverse[:, layers], self.made)
+        return Moves(self.moved[:, :, layers], self.changed[:, :, layers], self.inverse[:, layers], self.count)
 
     def direction(self, grad: FloatArray, metric: Metric) -> FloatArray:
-        """The L-BFGS recursion: apply the inverse Hessian that the moves and changes imply, downhill."""
+        """The L-BFGS direction: minus the gradient times the inverse Hessian that moves and changes imply."""
         rest = grad.copy()
-        newest_first = np.arange(self.made - 1, max(self.made - MEMORY, 0) - 1, -1) % MEMORY
+        newest_first = np.arange(self.count - 1, max(self.count - MEMORY, 0) - 1, -1) % MEMORY
         weight = np.zeros(self.inverse.shape)
         _unwind(rest, self.moved, self.changed, self.inverse, newest_first, weight)
         rest = metric(rest)
@@ -105,7 +105,7 @@ class Moves:
 
 def descend(
     design: Design,
-    problem: Problem,
+    problem: Objective,
     lexicon: FloatArray,
     *,
     items: int,
@@ -119,27 +119,27 @@ def descend(
     """
     best, slopes = lexicon.copy(), np.empty_like(lexicon)
     iterations = np.zeros(lexicon.shape[1], np.int64)
-    aboard = np.arange(lexicon.shape[1])  # the layers still in the arrays below
+    active = np.arange(lexicon.shape[1])  # the layers still in the arrays below
     value, grad, curvature = problem.evaluate(lexicon)
     metric = shared.metric(curvature) if shared else _own_metric(design, curvature)
     moves = Moves.like(lexicon)
-    stuck = np.zeros(len(aboard), np.bool_)
+    stuck = np.zeros(len(active), np.bool_)
     for done in range(limit + 1):
         stuck |= _largest(grad) <= tolerance * items
         if 2 * stuck.sum() >= len(stuck) or done == limit:
-            best[:, aboard], slopes[:, aboard] = lexicon, grad
+            best[:, active], slopes[:, active] = lexicon, grad
             if stuck.all() or done == limit:
                 break
             if stuck.any():
                 rest = ~stuck
-                aboard, stuck, problem = aboard[rest], stuck[rest], problem.keep(rest)
+                active, stuck, problem = active[rest], stuck[rest], problem.keep(rest)
                 value, lexicon, grad, curvature = value[rest], lexicon[:, rest], grad[:, rest], curvature[:, rest]
                 moves = moves.keep(rest)
                 metric = shared.metric(curvature) if shared else _own_metric(design, curvature)
         direction = moves.direction(grad, metric)
         slope = dots(direction, grad)
-        stuck |= np.abs(slope) <= 1e-6 * tolerance * items  # a full step would gain less than the score has digits
-        stale = (slope >= 0.0) & ~stuck  # the memory misleads: fall back to the reweighted least-squares step
+        stuck |= np.abs(slope) <= 1e-6 * tolerance * items  # a full step would change nothing visible
+        stale = (slope >= 0.0) & ~stuck  # the memory misleads: use the reweighted least-squares step instead
         if stale.any():
             moves.forget(stale)
             direction[:, stale] = -metric(grad)[:, stale]
@@ -149,7 +149,7 @@ def descend(
         if failed.any():
             stuck |= failed & ~moves.inverse.any(axis=0)
             moves.forget(failed)
-        iterations[aboard[~stuck]] = done + 1
+        iterations[active[~stuck]] = done + 1
         moves.remember(lexicon, ahead, grad, grad_ahead)
         lexicon, value, grad = ahead, value_ahead, grad_ahead
         if shared is not None and done >= PATIENCE:
@@ -160,9 +160,9 @@ def descend(
 
 
 def _search(
-    problem: Problem, lexicon: FloatArray, direction: FloatArray, value: FloatArray, slope: FloatArray, stuck: Any
+    problem: Objective, lexicon: FloatArray, direction: FloatArray, value: FloatArray, slope: FloatArray, stuck: Any
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Halve each layer's step until it gains enough; a step of 0 where none does."""
+    """Halve each layer's step until it lowers the value enough; the step is 0 where none does."""
     step = np.where(stuck, 0.0, 1.0)
     for attempt in range(31):
         ahead = lexicon + step[:, None] * direction
@@ -175,7 +175,7 @@ def _search(
 
 
 def _own_metric(design: Design, curvature: FloatArray) -> Metric:
-    """Each layer's own C' diag(curvature) C, or its diagonal where there are too many columns."""
+    """C' diag(curvature) C for each layer separately, or its diagonal where there are too many columns."""
     each = [_one_metric(design, np.ascontiguousarray(column)) for column in curvature.T]
     return lambda right: np.stack([solve(right[:, layer]) for layer, solve in enumerate(each)], axis=1)
 
@@ -192,7 +192,7 @@ def _one_metric(design: Design, curvature: Floats) -> Metric:
 
 
 def _factor(gram: FloatArray) -> Any:
-    """The Cholesky factor, with a ridge for directions that the data leave open; small ones as an inverse."""
+    """The Cholesky factor, with a ridge for directions that the data do not determine; an inverse if it is small."""
     from scipy.linalg import cho_factor, cho_solve
 
     gram.flat[:: len(gram) + 1] += 1e-9 * float(gram.diagonal().max())
@@ -228,7 +228,7 @@ def dots(left: Floats, right: Floats) -> FloatArray:
 
 @compiled
 def _largest(grad: Floats) -> FloatArray:
-    """The largest entry of each layer; not a number where one is not."""
+    """The largest absolute entry of each layer; NaN if an entry is NaN."""
     columns, layers, width = grad.shape
     out = np.zeros(layers)
     for v in range(columns):

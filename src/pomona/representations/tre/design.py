@@ -1,9 +1,9 @@
-"""A sparse design matrix and its normal equations: the one linear-algebra object behind every additive problem.
+"""A sparse design matrix and its normal equations, the linear algebra behind every additive fit.
 
-Addition makes a prediction of TRE a row of C E, with C the items x primitives counts and E the lexicon. All additive
-fits are regressions on C; whatever the distance, what they share is the Gram matrix C'C, its rank and its
-pseudo-inverse, made once and kept. The loops stream over rows, so representations are read once, in their own
-precision, and nothing of their size is allocated.
+Under addition the predictions are C E, where C counts how often each primitive occurs in each item and E is the
+lexicon. All additive fits are regressions on C. Whatever the distance, they share the Gram matrix C'C, its rank and its
+pseudo-inverse, which are computed once and cached. The loops go over rows, so representations are read once, in their
+own precision, and nothing of their size is allocated.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from pomona.base.compiled import compiled, summed
 
 FloatArray = npt.NDArray[np.float64]
 
-DENSE_COLUMNS = 4000  # up to here C'C is kept dense and decomposed exactly; beyond, conjugate gradients
+DENSE_COLUMNS = 4000  # up to this many C'C is dense and decomposed exactly; beyond, conjugate gradients
 
 
 @dataclass(frozen=True, eq=False)
 class LinearFit:
-    """A fitted lexicon; the bound is on the sum over items, None where the distance offers none."""
+    """A fitted lexicon. The lower bound is on the sum over items, None where the distance offers none."""
 
     lexicon: FloatArray  # [columns, numbers]
     per_item: FloatArray
     lower_bound: float | None
-    gradient_norm: float | None  # of the mean over items, largest entry; None where there are corners
+    gradient_norm: float | None  # largest entry of the mean distance's gradient; None where there are corners
     iterations: int
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """An items x columns matrix in compressed rows."""
+    """An items x columns matrix in compressed sparse rows."""
 
     first: npt.NDArray[np.int64]  # [items + 1]
     column: npt.NDArray[np.int64]  # [entries]
@@ -97,8 +97,8 @@ class Design:
         marks = rng.integers(1, 2**63, size=max(self.columns, 1), dtype=np.uint64)
         _, head, group = np.unique(_hashes(self.first, self.column, self.weight, marks), return_index=True,
                                    return_inverse=True)  # fmt: skip
-        place = np.argsort(np.argsort(head))
-        head, group = np.sort(head), place[group.ravel()]
+        rank = np.argsort(np.argsort(head))
+        head, group = np.sort(head), rank[group.ravel()]
         if len(head) == len(self) or not _all_equal(self.first, self.column, self.weight, head[group]):
             return self, np.arange(len(self)), np.ones(len(self))
         sizes = np.diff(self.first)[head]
@@ -109,7 +109,7 @@ class Design:
 
     @cached_property
     def spectrum(self) -> tuple[FloatArray, FloatArray]:
-        """The eigenvalues of C'C above rounding and their eigenvectors."""
+        """The eigenvalues of C'C above rounding level, and their eigenvectors."""
         from scipy.linalg import eigh
 
         values, vectors = eigh(self.gram, driver="evd")
@@ -118,7 +118,7 @@ class Design:
 
     @cached_property
     def _cholesky(self) -> Any:
-        """The Cholesky factor of C'C, or None where C'C is too near to singular for one."""
+        """The Cholesky factor of C'C, or None where C'C is nearly singular."""
         from scipy.linalg import LinAlgError, cho_factor
 
         try:
@@ -126,18 +126,18 @@ class Design:
         except LinAlgError:
             return None
         diagonal = np.abs(np.diag(factor[0]))
-        # The diagonal's spread bounds the condition number from below only; 1e-4 leaves squared room to spare.
+        # The spread of the diagonal only bounds the condition number from below; 1e-4 leaves a wide margin.
         return factor if diagonal.min() > 1e-4 * diagonal.max() else None
 
     @cached_property
     def rank(self) -> int | None:
-        """How many primitives' worth of vectors the data determine; None where there are too many to decompose."""
+        """The rank of C: how many vectors the data determine; None where there are too many columns to decompose."""
         if self.columns > DENSE_COLUMNS:
             return None
         return self.columns if self._cholesky is not None else len(self.spectrum[0])
 
     def solve(self, right: FloatArray) -> FloatArray:
-        """(C'C)^+ B: the solution of least norm where the data leave some directions open."""
+        """(C'C)^+ B: where the data do not determine every direction, the solution of least norm."""
         if self.columns > DENSE_COLUMNS:
             return self._conjugate_gradients(right)
         if self._cholesky is not None:
@@ -148,14 +148,14 @@ class Design:
         return np.ascontiguousarray(vectors @ ((vectors.T @ right) / values[:, None]))
 
     def least_norm(self, lexicon: FloatArray) -> FloatArray:
-        """The lexicon of least norm that predicts the same."""
+        """The lexicon of least norm with the same predictions."""
         if self.columns > DENSE_COLUMNS or self._cholesky is not None:
             return lexicon
         vectors = self.spectrum[1]
         return np.asarray(vectors @ (vectors.T @ lexicon))
 
     def _conjugate_gradients(self, right: FloatArray, tolerance: float = 1e-12, limit: int = 2000) -> FloatArray:
-        """All right-hand sides at once, from zero, which keeps the solution in the row space (least norm)."""
+        """Solve for all right-hand sides at once. Starting from zero gives the solution of least norm."""
         solution = np.zeros_like(right)
         residual = right.copy()
         direction = residual.copy()
@@ -177,7 +177,7 @@ class Design:
 
 @summed
 def gather(guess: Floats, low: int, high: int, column: Ints, weight: Floats, lexicon: Floats) -> None:
-    """guess = the sum of the lexicon's rows; four at a time, since guess would be loaded and stored for each."""
+    """guess = a weighted sum of lexicon rows. Four rows at a time, since each pass loads and stores all of guess."""
     guess[:] = 0.0
     entry = low
     while entry + 3 < high:
@@ -233,7 +233,7 @@ def _gram(first: Ints, column: Ints, weight: Floats, row_weight: Floats, columns
 
 @compiled
 def _hashes(first: Ints, column: Ints, weight: Floats, marks: Ints) -> Ints:
-    """One number for each row; equal rows have equal numbers, and others almost surely not."""
+    """A hash of each row: equal for equal rows, and almost surely different for others."""
     out = np.zeros(len(first) - 1, np.uint64)
     for row in range(len(first) - 1):
         for entry in range(first[row], first[row + 1]):

@@ -1,13 +1,15 @@
-"""Distances between a prediction and the representation it should equal, with gradients and what is known of them.
+"""Distances between a prediction and the representation that it should equal, with their gradients.
 
-    cosine        1 - p.y / (|p| |y|)             directions only; not a metric; undefined at zero, where we say 1
+    cosine        1 - p.y / (|p| |y|)             compares directions; not a metric; defined as 1 where p is zero
     l1            sum |p - y|                     over every coordinate; one-hot messages of length 4 cost 4 at p = 0
     l2, sql2      |p - y|, |p - y|^2
     crossentropy  sum over positions of -y log softmax(p)        p are logits, y one-hot or a distribution
 
-Each works on rows: predictions and targets are flat, [items, numbers], and it returns one number for each item. (The
-released cosine sums over its batch and is right only for a batch of one.) `bound_within` is what no prediction can
-beat when equal derivations must be given equal predictions, whatever the composition.
+Predictions and targets are flat rows, [items, numbers]; a distance returns one number for each item. (The released
+cosine sums over its batch and is right only for a batch of one.)
+
+Items with equal derivations must get equal predictions, whatever the composition function. `bound_within` is the
+least summed distance that this allows.
 """
 
 from __future__ import annotations
@@ -24,20 +26,32 @@ from pomona.representations.tre.design import FloatArray
 
 
 class Distance(Protocol):
-    """What solvers ask of a distance."""
+    """What solvers need from a distance."""
 
     @property
     def name(self) -> str: ...
 
-    def check(self, targets: Floats, shape: tuple[int, ...]) -> None: ...
+    def check(self, targets: Floats, shape: tuple[int, ...]) -> None:
+        """Raise an error that names the first row which this distance cannot measure."""
+        ...
 
     def per_item(self, predictions: Floats, targets: Floats) -> FloatArray: ...
 
     def smoothed(self, predictions: FloatArray, targets: Floats, width: float) -> tuple[float, FloatArray]:
-        """The sum over items and its gradient, corners rounded off at `width` where there are corners."""
+        """The sum over items and its gradient; corners, where there are any, are rounded off at `width`."""
         ...
 
-    def bound_within(self, targets: Floats, group: Ints) -> float: ...
+    def bound_within(self, targets: Floats, group: Ints) -> float:
+        """A lower bound on the summed distance when the items of each group share one prediction."""
+        ...
+
+
+@dataclass(frozen=True)
+class _AnyNumbers:
+    """A distance that is defined for all finite numbers."""
+
+    def check(self, targets: Floats, shape: tuple[int, ...]) -> None:
+        return
 
 
 @dataclass(frozen=True)
@@ -75,11 +89,8 @@ class Cosine:
 
 
 @dataclass(frozen=True)
-class L1:
+class L1(_AnyNumbers):
     name: ClassVar[str] = "l1"
-
-    def check(self, targets: Floats, shape: tuple[int, ...]) -> None:
-        return
 
     def per_item(self, predictions: Floats, targets: Floats) -> FloatArray:
         return np.asarray(np.abs(predictions - targets).sum(axis=1, dtype=np.float64))
@@ -97,11 +108,8 @@ class L1:
 
 
 @dataclass(frozen=True)
-class L2:
+class L2(_AnyNumbers):
     name: ClassVar[str] = "l2"
-
-    def check(self, targets: Floats, shape: tuple[int, ...]) -> None:
-        return
 
     def per_item(self, predictions: Floats, targets: Floats) -> FloatArray:
         residual = predictions - targets
@@ -113,22 +121,19 @@ class L2:
         return float(rounded.sum() - len(residual) * width), residual / rounded[:, None]
 
     def bound_within(self, targets: Floats, group: Ints) -> float:
-        """From the mean's unit residuals, made to sum to zero in each group: feasible in the dual, not always best."""
-        residual = targets - (_group_sums(targets, group) / np.bincount(group)[:, None])[group]
+        """By duality, from the unit residuals of the group means, made to sum to zero; valid, not always tight."""
+        residual = targets - _group_means(targets, group)[group]
         size = np.linalg.norm(residual, axis=1, keepdims=True)
         pull = np.divide(residual, size, out=np.zeros_like(residual), where=size > 0)
-        pull -= (_group_sums(pull, group) / np.bincount(group)[:, None])[group]
+        pull -= _group_means(pull, group)[group]
         top = np.ones(group.max() + 1)
         np.maximum.at(top, group, np.linalg.norm(pull, axis=1))
         return float(np.maximum(np.einsum("nd,nd->n", pull, targets) / top[group], -np.inf).sum().clip(0.0))
 
 
 @dataclass(frozen=True)
-class SqL2:
+class SqL2(_AnyNumbers):
     name: ClassVar[str] = "sql2"
-
-    def check(self, targets: Floats, shape: tuple[int, ...]) -> None:
-        return
 
     def per_item(self, predictions: Floats, targets: Floats) -> FloatArray:
         residual = predictions - targets
@@ -139,7 +144,7 @@ class SqL2:
         return float(np.vdot(residual, residual)), 2.0 * residual
 
     def bound_within(self, targets: Floats, group: Ints) -> float:
-        residual = targets - (_group_sums(targets, group) / np.bincount(group)[:, None])[group]
+        residual = targets - _group_means(targets, group)[group]
         return float(np.vdot(residual, residual))
 
 
@@ -179,7 +184,7 @@ class CrossEntropy:
 
     def bound_within(self, targets: Floats, group: Ints) -> float:
         """The entropy of the symbols that share a derivation."""
-        mean = _group_sums(targets, group) / np.bincount(group)[:, None]
+        mean = _group_means(targets, group)
         entropy = -np.where(mean > 0, mean * np.log(np.where(mean > 0, mean, 1.0)), 0.0).sum(axis=1)
         return float((entropy * np.bincount(group)).sum())
 
@@ -194,15 +199,14 @@ DISTANCES: dict[str, Callable[[], Distance]] = {
 
 
 def distance_of(given: Any, shape: tuple[int, ...]) -> Distance:
-    """A distance from its name, from itself, or from the user's own callable (through torch)."""
+    """A distance from its name, from a `Distance`, or from the user's own callable (through torch)."""
     if isinstance(given, str):
         if given not in DISTANCES:
             raise SpecError(f"no distance is called {given!r}. {did_you_mean(given, DISTANCES)}")
-        made = DISTANCES[given]()
-        return CrossEntropy(shape[0]) if given == "crossentropy" and len(shape) == 2 else made
+        return CrossEntropy(shape[0]) if given == "crossentropy" and len(shape) == 2 else DISTANCES[given]()
     if all(hasattr(given, field) for field in ("per_item", "smoothed", "bound_within", "name")):
-        own: Distance = given
-        return own
+        distance: Distance = given
+        return distance
     if callable(given):
         from pomona.representations.tre.autograd import TorchDistance
 
@@ -211,6 +215,7 @@ def distance_of(given: Any, shape: tuple[int, ...]) -> Distance:
 
 
 def _log_total(logits: FloatArray) -> FloatArray:
+    """log sum exp over the symbols, without overflow."""
     top = logits.max(axis=2, keepdims=True)
     return np.asarray(top + np.log(np.exp(logits - top).sum(axis=2, keepdims=True)))
 
@@ -221,6 +226,11 @@ def _group_sums(values: Floats, group: Ints) -> FloatArray:
     return sums
 
 
+def _group_means(values: Floats, group: Ints) -> FloatArray:
+    return np.asarray(_group_sums(values, group) / np.bincount(group)[:, None])
+
+
 def _members(group: Ints) -> list[Any]:
+    """The row numbers of each group."""
     order = np.argsort(group, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(group[order])) + 1)

@@ -1,58 +1,60 @@
-"""Fits of learned compositions: restarts, alternating refinement, and a change of variables that makes them easy.
+"""Fits of learned composition functions: the lexicon and the function's parameters are fitted together.
 
-The lexicon and the composition are fitted together (section 3, "Learnable composition operators"), which is not
-convex. Three things make it tractable and honest:
+This problem (section 3, "Learnable composition operators") is not convex. Three ideas make it tractable:
 
-* Absorbed maps. Under A x + B y with every primitive always on the same side, x = A eta is as free as eta is. Fitting x
-  takes one factor out of every product, and the bad basins that catch the direct problem disappear: on the paper's
-  reference game all starts agree. The true lexicon is recovered at the end by inverting A.
+* Absorbed maps. Suppose the composition is A x + B y and every primitive always stands on the same side. Then x = A eta
+  is as free as eta is. Fitting x directly takes one factor out of every product, and the poor local minima that catch
+  the direct problem disappear: on the paper's reference game all starts agree. The lexicon eta is recovered at the end
+  by inverting A.
 * The first start is the additive optimum, so a composition that contains addition never scores worse than addition.
-* At l1, smoothing ever more finely and then alternating exact linear programmes in the lexicon and (linearised) in
-  the parameters removes the noise floor that the published values sit on.
+* At l1 the distance is smoothed less and less, and then linear programmes alternate: exact in the lexicon, linearised
+  in the parameters. This removes the noise floor that the published values show.
 
-How good the result is, is not judged here: `certificate` compares it with a bound that knows nothing of these steps.
+How good the result is, is not judged here: `bounds` compares it with a bound that uses none of these steps.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pomona.base.arrays import Floats
 from pomona.representations.tre.additive import fit_linear
-from pomona.representations.tre.compositions import Composition, Parameters, _PartMaps, compose, gradients
-from pomona.representations.tre.derivations import Derivations
+from pomona.representations.tre.compositions import PartMaps
+from pomona.representations.tre.derivations import Derivations, IntArray
 from pomona.representations.tre.design import Design, FloatArray
 from pomona.representations.tre.distances import Distance, SqL2
 from pomona.representations.tre.least_deviations import least_deviations
+from pomona.representations.tre.problem import Layer, Problem
+from pomona.representations.tre.recursion import Composition, Parameters, compose_subtrees, gradients
 
-PROGRAMME_ENTRIES = 4_000_000  # the largest dense design that the alternating programmes take on
-Point = tuple[FloatArray, Parameters]
+PROGRAMME_ENTRIES = 4_000_000  # the largest dense matrix that the alternating linear programmes may build
+Point = tuple[FloatArray, Parameters]  # a lexicon and the parameters of the composition function
 
 
 @dataclass(frozen=True, eq=False)
 class LearnedFit:
+    """A fitted lexicon with the parameters of its composition function."""
+
     lexicon: FloatArray
     parameters: Parameters
     per_item: FloatArray
     gradient_norm: float | None
-    iterations: int
-    starts: tuple[float, ...]  # the mean distance each start ended at, before refinement
+    starts: tuple[float, ...]  # the mean distance that each start reached, before refinement
 
 
-@dataclass(eq=False)
-class _Problem:
-    """One joint minimisation: packs and unpacks the numbers that an optimiser sees."""
+@dataclass(frozen=True, eq=False)
+class JointProblem:
+    """The minimisation over lexicon and parameters together; flattens them for the optimiser."""
 
     composition: Composition
     derivations: Derivations
     targets: FloatArray
     distance: Distance
-    evaluations: int = 0
 
     def predict(self, point: Point) -> FloatArray:
-        return compose(self.composition, self.derivations, point[1], point[0])[self.derivations.root]
+        return compose_subtrees(self.composition, self.derivations, point[1], point[0])[self.derivations.root]
 
     def per_item(self, point: Point) -> FloatArray:
         return self.distance.per_item(self.predict(point), self.targets)
@@ -61,14 +63,14 @@ class _Problem:
         return float(self.per_item(point).mean())
 
     def slope(self, point: Point, distance: Distance, width: float) -> tuple[float, FloatArray, Parameters]:
-        self.evaluations += 1
-        values = compose(self.composition, self.derivations, point[1], point[0])
+        """The summed distance and its gradients; corners of the distance are rounded off at `width`."""
+        values = compose_subtrees(self.composition, self.derivations, point[1], point[0])
         total, grad = distance.smoothed(values[self.derivations.root], self.targets, width)
         lexicon, parameters = gradients(self.composition, self.derivations, point[1], values, grad)
         return total, lexicon, parameters
 
     def descend(self, point: Point, width: float, limit: int, distance: Distance | None = None) -> tuple[Point, float]:
-        """L-BFGS over lexicon and parameters together; returns the end and its gradient norm."""
+        """L-BFGS over lexicon and parameters; returns the end and the norm of its gradient."""
         from scipy.optimize import minimize
 
         measured = distance or self.distance
@@ -79,8 +81,8 @@ class _Problem:
 
         def unpack(flat: FloatArray) -> Point:
             pieces = np.split(flat, cuts)
-            made = {key: piece.reshape(point[1][key].shape) for key, piece in zip(keys, pieces[1:], strict=True)}
-            return pieces[0].reshape(point[0].shape), made
+            shaped = {key: piece.reshape(point[1][key].shape) for key, piece in zip(keys, pieces[1:], strict=True)}
+            return pieces[0].reshape(point[0].shape), shaped
 
         def objective(flat: FloatArray) -> tuple[float, FloatArray]:
             total, lexicon, parameters = self.slope(unpack(flat), measured, width)
@@ -88,126 +90,141 @@ class _Problem:
 
         flat = np.concatenate([point[0].ravel(), *(point[1][key].ravel() for key in keys)])
         settings = {"maxiter": limit, "maxfun": 2 * limit, "maxcor": 20, "gtol": 1e-9, "ftol": 1e-14}
-        found = minimize(objective, flat, jac=True, method="L-BFGS-B", options=settings)
-        return unpack(found.x), float(np.abs(found.jac).max())
+        result = minimize(objective, flat, jac=True, method="L-BFGS-B", options=settings)
+        return unpack(result.x), float(np.abs(result.jac).max())
 
 
-def fit_learned(
-    composition: Composition,
-    derivations: Derivations,
-    targets: Floats,
-    distance: Distance,
-    shape: tuple[int, ...],
-    *,
-    seed: int,
-    restarts: int | None = None,
-    limit: int = 400,
-) -> LearnedFit:
-    """Fit the lexicon and the parameters of a composition together."""
-    wanted: FloatArray = np.asarray(targets, np.float64)
-    absorbing = isinstance(composition, _PartMaps) and bool((derivations.side != -1).all())
+@dataclass(frozen=True, eq=False)
+class _End:
+    """Where one start arrived."""
+
+    score: float
+    point: Point
+    slope: float
+
+
+def fit_learned(layer: Layer, problem: Problem, *, seed: int, limit: int = 400) -> LearnedFit:
+    """Fit the lexicon and the parameters of a composition function together."""
+    composition, derivations = problem.composition, problem.derivations
+    wanted: FloatArray = np.asarray(layer.targets, np.float64)
+    absorbing = isinstance(composition, PartMaps) and bool((derivations.side != -1).all())
     inner: Composition = replace(composition, absorbed=True) if absorbing else composition  # type: ignore[type-var]
-    problem = _Problem(inner, derivations, wanted, distance)
-    additive = fit_linear(derivations.counts, wanted, distance).lexicon
-    squares = fit_linear(derivations.counts, wanted, SqL2()).lexicon
-    arity = derivations.arity
-    count = restarts or (8 if absorbing else 12 if composition.linear and wanted.size <= 10_000 else 4)
-    cornered = distance.name in ("l1", "l2")
-    scale = float(np.abs(wanted).max())
-    widths = [scale * width for width in (0.3, 0.1, 0.03, 0.01)] if cornered else [0.0]
-    ends: list[tuple[float, int, Point]] = []
-    slope: float | None = None
-    slopes = {}
+    joint = JointProblem(inner, derivations, wanted, layer.distance)
+    count = problem.restarts or (8 if absorbing else 12 if composition.linear and wanted.size <= 10_000 else 4)
+    cornered = layer.distance.name in ("l1", "l2")
+    ends = [_descend_from(joint, point, cornered, limit) for point in _starts(joint, layer.shape, count, seed)]
+    reached = tuple(end.score for end in ends)
+    ends.sort(key=lambda end: end.score)
+    best = _refine_corners(joint, ends) if cornered else _refine_smooth(joint, ends[0], 5 * limit)
+    lexicon, parameters = best.point
+    if absorbing:
+        joint = replace(joint, composition=composition)
+        lexicon, parameters = _release(joint, best.point)
+    per_item = joint.per_item((lexicon, parameters))
+    return LearnedFit(lexicon, parameters, per_item, None if cornered else best.slope, reached)
+
+
+def _starts(joint: JointProblem, shape: tuple[int, ...], count: int, seed: int) -> Iterator[Point]:
+    """The additive optimum first, where the composition contains addition; then random parameters."""
+    counts = joint.derivations.counts
+    additive = fit_linear(counts, joint.targets, joint.distance).lexicon
+    squares = fit_linear(counts, joint.targets, SqL2()).lexicon
     for start in range(count):
         rng = np.random.default_rng([seed, start])
-        parameters = inner.initial(shape, arity, rng)
-        lexicon = squares
-        if start == 0 and "maps" in parameters:
-            rows = parameters["maps"].shape[1]
-            parameters["maps"] = np.broadcast_to(np.eye(rows), parameters["maps"].shape).copy()
-            lexicon = additive
-            if "tensor" in parameters:
-                parameters["tensor"] = np.zeros_like(parameters["tensor"])
-        elif start == 0 and "scale" in parameters:
-            parameters["scale"] = np.ones_like(parameters["scale"])
-            lexicon = additive
-        point: Point = (lexicon.copy(), parameters)
-        begun = (problem.score(point), start, point)
-        for width in widths:
-            point, slope = problem.descend(point, width, limit if not cornered else limit // 4)
-        end = (problem.score(point), start, point)
-        slopes[start] = slope
-        ends.append(min(begun, end, key=lambda found: found[0]))
-    starts = tuple(found[0] for found in ends)
-    ends.sort(key=lambda found: found[0])
-    best, which, point = ends[0]
-    if cornered:
-        for value, start, begun_at in ends[:3]:
-            refined = _refine(problem, begun_at, scale)
-            value = problem.score(refined)
-            if value < best:
-                best, which, point = value, start, refined
-    else:
-        further, slope = problem.descend(point, 0.0, 5 * limit)
-        if problem.score(further) <= best:
-            point, slopes[which] = further, slope
-    lexicon, parameters = point
-    if absorbing:
-        lexicon, parameters = _release(problem, point, composition)
-        problem = _Problem(composition, derivations, wanted, distance)
-    return LearnedFit(
-        lexicon,
-        parameters,
-        problem.per_item((lexicon, parameters)),
-        None if cornered else slopes[which],
-        problem.evaluations,
-        starts,
-    )
+        parameters = joint.composition.initial(shape, joint.derivations.arity, rng)
+        is_addition = start == 0 and _make_addition(parameters)
+        yield (additive if is_addition else squares).copy(), parameters
 
 
-def _refine(problem: _Problem, point: Point, scale: float, rounds: int = 6) -> Point:
-    """Alternate exact programmes with short smooth descents, keeping the best; at l2 only the descents."""
+def _make_addition(parameters: Parameters) -> bool:
+    """Set the parameters so that the composition adds its parts; whether it can."""
+    if "maps" in parameters:
+        rows = parameters["maps"].shape[1]
+        parameters["maps"] = np.broadcast_to(np.eye(rows), parameters["maps"].shape).copy()
+        if "tensor" in parameters:
+            parameters["tensor"] = np.zeros_like(parameters["tensor"])
+        return True
+    if "scale" in parameters:
+        parameters["scale"] = np.ones_like(parameters["scale"])
+        return True
+    return False
+
+
+def _descend_from(joint: JointProblem, start: Point, cornered: bool, limit: int) -> _End:
+    """Descend, with corners rounded off less and less; the start itself if that is better."""
+    scale = _scale(joint)
+    widths = [scale * width for width in (0.3, 0.1, 0.03, 0.01)] if cornered else [0.0]
+    before, point, slope = joint.score(start), start, 0.0
+    for width in widths:
+        point, slope = joint.descend(point, width, limit // 4 if cornered else limit)
+    after = joint.score(point)
+    return _End(after, point, slope) if after < before else _End(before, start, slope)
+
+
+def _scale(joint: JointProblem) -> float:
+    return float(np.abs(joint.targets).max())
+
+
+def _refine_smooth(joint: JointProblem, end: _End, limit: int) -> _End:
+    further, slope = joint.descend(end.point, 0.0, limit)
+    score = joint.score(further)
+    return _End(score, further, slope) if score <= end.score else end
+
+
+def _refine_corners(joint: JointProblem, ends: list[_End]) -> _End:
+    """Refine the three best starts and return the best of all."""
+    best = ends[0]
+    for end in ends[:3]:
+        point = _refine(joint, end.point)
+        score = joint.score(point)
+        if score < best.score:
+            best = _End(score, point, end.slope)
+    return best
+
+
+def _refine(problem: JointProblem, point: Point, rounds: int = 6) -> Point:
+    """Alternate exact linear programmes (at l1) with short smooth descents, and keep the best point."""
+    scale = _scale(problem)
     best, value = point, problem.score(point)
-    for polished in (SqL2(),):  # where an exact fit exists, least squares walks straight into it
-        ahead, _ = problem.descend(point, 0.0, 200, polished)
-        if problem.score(ahead) < value:
-            best, value = ahead, problem.score(ahead)
-    at = best
+    ahead, _ = problem.descend(point, 0.0, 200, SqL2())  # where an exact fit exists, least squares finds it
+    if problem.score(ahead) < value:
+        best, value = ahead, problem.score(ahead)
+    point = best
     for _ in range(rounds):
         before = value
         if problem.distance.name == "l1":
-            for move in (_lexicon_programme, _parameter_programme):
-                ahead_or_none = move(problem, at)
-                if ahead_or_none is None:
+            for programme in (_lexicon_programme, _parameter_programme):
+                moved = programme(problem, point)
+                if moved is None:
                     continue
-                at = ahead_or_none
-                if (now := problem.score(at)) < value:
-                    best, value = at, now
+                point = moved
+                if (score := problem.score(point)) < value:
+                    best, value = point, score
         if value <= 1e-9 * scale:
             break
         for width in (1e-2, 1e-3) if problem.distance.name == "l1" else (1e-3, 1e-4, 1e-5):
-            at, _ = problem.descend(at, width * scale, 100)
-        if (now := problem.score(at)) < value:
-            best, value = at, now
+            point, _ = problem.descend(point, width * scale, 100)
+        if (score := problem.score(point)) < value:
+            best, value = point, score
         if before - value < 1e-7 * (1.0 + before):
             break
     return best
 
 
 def lexicon_design(composition: Composition, derivations: Derivations, parameters: Parameters) -> Design | None:
-    """At fixed maps the prediction is linear in the lexicon; its matrix, found by composing unit vectors."""
-    if not isinstance(composition, _PartMaps):
+    """The matrix from lexicon to predictions at fixed maps, found by composing unit vectors; None if too large."""
+    if not isinstance(composition, PartMaps):
         return None
     rows, names = parameters["maps"].shape[1], len(derivations.names)
     if len(derivations) * rows * names * rows > PROGRAMME_ENTRIES:
         return None
     unit = np.eye(names * rows).reshape(names, rows * names * rows)
     homogeneous = {"maps": parameters["maps"]}
-    images = compose(composition, derivations, homogeneous, unit)[derivations.root]
+    images = compose_subtrees(composition, derivations, homogeneous, unit)[derivations.root]
     return Design.from_dense(images.reshape(len(derivations) * rows, names * rows))
 
 
-def _lexicon_programme(problem: _Problem, point: Point) -> Point | None:
+def _lexicon_programme(problem: JointProblem, point: Point) -> Point | None:
     """The exact best lexicon at l1 for these parameters: one linear programme for each symbol."""
     design = lexicon_design(problem.composition, problem.derivations, point[1])
     if design is None:
@@ -218,7 +235,7 @@ def _lexicon_programme(problem: _Problem, point: Point) -> Point | None:
     return least_deviations(design, grid)[0].reshape(point[0].shape), point[1]
 
 
-def _parameter_programme(problem: _Problem, point: Point) -> Point | None:
+def _parameter_programme(problem: JointProblem, point: Point) -> Point | None:
     """The best parameters at l1 for this lexicon, by linear programmes on a linearisation (exact at height two)."""
     lexicon, parameters = point
     keys = sorted(parameters)
@@ -238,43 +255,48 @@ def _parameter_programme(problem: _Problem, point: Point) -> Point | None:
     move = least_deviations(design, (problem.targets - here).reshape(-1, 1))[0].ravel()
     value, length = problem.score(point), 1.0
     for _ in range(8):
-        made, used = {}, 0
+        moved_parameters, used = {}, 0
         for key in keys:
             piece = move[used : used + parameters[key].size].reshape(parameters[key].shape)
-            made[key] = parameters[key] + length * piece
+            moved_parameters[key] = parameters[key] + length * piece
             used += piece.size
-        if problem.score((lexicon, made)) <= value:
-            return lexicon, made
+        if problem.score((lexicon, moved_parameters)) <= value:
+            return lexicon, moved_parameters
         length *= 0.5
     return None
 
 
-def _release(problem: _Problem, point: Point, composition: Composition) -> Point:
-    """From absorbed to true: eta = A^{-1} x. A singular A is moved by as little as serves the whole fit best."""
-    lexicon, parameters = point
-    side = problem.derivations.side
-    rows = parameters["maps"].shape[1]
-    truth = _Problem(composition, problem.derivations, problem.targets, problem.distance)
-    largest = max(float(np.linalg.norm(parameters["maps"], 2, axis=(1, 2)).max()), 1e-100)
+def _release(problem: JointProblem, point: Point) -> Point:
+    """From absorbed vectors x to the lexicon eta = A^{-1} x.
+
+    A singular A must be changed before it can be inverted; of several small changes the best-scoring one is taken.
+    """
+    largest = max(float(np.linalg.norm(point[1]["maps"], 2, axis=(1, 2)).max()), 1e-100)
     best: tuple[float, Point] | None = None
     for floor in (0.0, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6):
-        maps = np.empty_like(parameters["maps"])
-        made = np.zeros_like(lexicon)
-        for slot, matrix in enumerate(parameters["maps"]):
-            left, stretch, right = np.linalg.svd(matrix)
-            stretch = np.maximum(stretch, floor * largest)
-            maps[slot] = (left * stretch) @ right
-            grid = lexicon[side == slot].reshape(-1, rows, lexicon.shape[1] // rows)
-            inverse = (right.T / np.maximum(stretch, 1e-300)) @ left.T
-            made[side == slot] = np.matmul(inverse, grid).reshape(-1, lexicon.shape[1])
-        candidate: Point = (made, parameters | {"maps": maps})
+        candidate = _inverted(point, problem.derivations.side, floor * largest)
         with np.errstate(all="ignore"):
-            value = truth.score(candidate)
+            value = problem.score(candidate)
         if np.isfinite(value) and (best is None or value < best[0]):
             best = (value, candidate)
     assert best is not None
     if problem.distance.name == "l1":
-        again = _lexicon_programme(truth, best[1])
-        if again is not None and truth.score(again) < best[0]:
+        again = _lexicon_programme(problem, best[1])
+        if again is not None and problem.score(again) < best[0]:
             return again
     return best[1]
+
+
+def _inverted(point: Point, side: IntArray, floor: float) -> Point:
+    """Undo the maps on every primitive; singular values below `floor` are raised to it first."""
+    lexicon, parameters = point
+    rows = parameters["maps"].shape[1]
+    maps, released = np.empty_like(parameters["maps"]), np.zeros_like(lexicon)
+    for slot, matrix in enumerate(parameters["maps"]):
+        left, stretch, right = np.linalg.svd(matrix)
+        stretch = np.maximum(stretch, floor)
+        maps[slot] = (left * stretch) @ right
+        grid = lexicon[side == slot].reshape(-1, rows, lexicon.shape[1] // rows)
+        inverse = (right.T / np.maximum(stretch, 1e-300)) @ left.T
+        released[side == slot] = np.matmul(inverse, grid).reshape(-1, lexicon.shape[1])
+    return released, parameters | {"maps": maps}

@@ -1,13 +1,13 @@
-"""Least absolute deviations as linear programmes, all coordinates on one design: an interior-point method with proof.
+"""Least absolute deviations (l1 regression) by an interior-point method, with a proved lower bound.
 
-For one coordinate y of the representations, TRE under l1 asks for min_b sum |y - X b|. Its dual is
+For one coordinate y of the representations, TRE under l1 is min_b sum |y - X b|. This is a linear programme with dual
 
     max y'w   subject to   X'w = 0,  -1 <= w <= 1,
 
-so any feasible w bounds the minimum from below. The method follows the central path of this pair with Mehrotra's
-predictor and corrector (the Frisch-Newton idea of Portnoy and Koenker 1997, for the median): each iteration is one
-weighted normal equation X' diag(q) X, and some fifteen of them give nine digits. The bound returned does not trust the
-path: `dual_bound` makes any w feasible first, by projection and scaling, and then just multiplies.
+so any feasible w bounds the minimum from below. The method follows the central path of both programmes with Mehrotra's
+predictor and corrector (the Frisch-Newton method of Portnoy and Koenker 1997, for the median). Each iteration solves a
+weighted normal equation X' diag(q) X; about fifteen iterations give nine digits. The bound does not trust the path:
+`dual_bound` makes any w feasible by projection and scaling, and then only multiplies.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pomona.representations.tre.design import Design, FloatArray
 
 
 def least_deviations(design: Design, targets: Floats, tolerance: float = 1e-10) -> tuple[FloatArray, float]:
-    """The lexicon that minimises sum |Y - C E|, and a proved lower bound on that minimum."""
+    """The lexicon that minimises sum |Y - C E|, and a proved lower bound on the minimum."""
     targets = np.ascontiguousarray(targets, np.float64)
     basis = _independent_columns(design)
     matrix = np.ascontiguousarray(design.dense()[:, basis])
@@ -35,12 +35,12 @@ def dual_bound(design: Design, targets: Floats, sign: FloatArray) -> float:
     """A lower bound on min_E sum |Y - C E| from any guess at the signs of the residuals, by weak duality."""
     feasible = sign - design.times(design.solve(design.transposed_times(sign)))
     feasible /= np.maximum(1.0, np.abs(feasible).max(axis=0, initial=0.0))
-    # What is left of C'w after projection is rounding; it costs at most |C'w| |E|, far below the digits we report.
+    # After projection C'w is zero up to rounding, which costs at most |C'w| |E|, far below the digits reported.
     return float(np.maximum(np.einsum("nd,nd->d", feasible, targets), 0.0).sum())
 
 
 def _independent_columns(design: Design) -> Ints:
-    """A largest set of columns none of which is a combination of the others."""
+    """A largest set of linearly independent columns."""
     if design.rank == design.columns:
         return np.arange(design.columns, dtype=np.int64)
     from scipy.linalg import qr
@@ -51,7 +51,7 @@ def _independent_columns(design: Design) -> Ints:
 
 @compiled
 def _interior_point(X: Floats, Y: Floats, start: Floats, tolerance: float) -> tuple[FloatArray, FloatArray]:
-    """One path for each column of Y. In the dual, a = (1 + w) / 2 lies in (0, 1) and s = 1 - a is its slack."""
+    """Follow one path for each column of Y. In the dual, a = (1 + w) / 2 lies in (0, 1) and s = 1 - a is its slack."""
     n, p = X.shape
     lexicon = np.zeros((p, Y.shape[1]))
     signs = np.zeros((n, Y.shape[1]))
@@ -64,7 +64,7 @@ def _interior_point(X: Floats, Y: Floats, start: Floats, tolerance: float) -> tu
         b = np.ascontiguousarray(start[:, column]) / scale
         a = np.full(n, 0.5)
         s = np.full(n, 0.5)
-        # up - down = residual: the two one-sided parts, multipliers of s >= 0 and a >= 0, both kept positive
+        # up - down = residual: its positive and negative part, the multipliers of s >= 0 and a >= 0, kept positive
         residual = y - X @ b
         up = np.maximum(residual, 0.0) + 1e-3
         down = np.maximum(-residual, 0.0) + 1e-3
@@ -111,7 +111,7 @@ def _interior_point(X: Floats, Y: Floats, start: Floats, tolerance: float) -> tu
 
 @compiled
 def _normal(X: Floats, q: Floats) -> FloatArray:
-    """X' diag(q) X, with a ridge at rounding level so that a nearly converged system still solves."""
+    """X' diag(q) X, with a ridge at rounding level so that a nearly converged system can still be solved."""
     weighted = X * np.sqrt(q).reshape(-1, 1)
     out = weighted.T @ weighted
     top = 0.0

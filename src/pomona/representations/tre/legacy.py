@@ -1,13 +1,14 @@
-"""The solver that was published, kept to show what it does: `andreas2019` reproduces it, faults included.
+"""The published solver, kept for comparison: `andreas2019` reproduces it with its faults.
 
-RMSprop (step 0.01, decay 0.99) over the full batch, 400 steps, the lexicon started at zero unless told otherwise. Two
-habits decide its numbers, and both are kept here on purpose:
+It runs RMSprop (step 0.01, decay 0.99) on the full batch for 400 steps, from a lexicon of zeros unless told otherwise.
+Two of its properties decide its numbers, and both are kept on purpose:
 
-* Cosine from zero. At the zero vector `normalize` has slope 1 / 1e-12. RMSprop squares that into its running average
-  and divides every later step by about 1e11: after one step of sign vectors nothing moves again.
-* Errors are those before the last step, the lexicon returned is the one after it.
+* Cosine from zero freezes. At the zero vector the slope of `normalize` is 1 / 1e-12. RMSprop squares it into its
+  running average and divides every later step by about 1e11, so after one step of sign vectors nothing moves again.
+* The errors returned are those before the last step; the lexicon returned is the one after it.
 
-The steps are taken for all items at once, with the same arithmetic; the item-by-item loop is in the tests as its twin.
+Here the steps are taken for all items at once, with the same arithmetic. The tests compare it with an item-by-item
+loop.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ import numpy.typing as npt
 
 from pomona.base.errors import SpecError
 from pomona.representations.tre.checks import as_rows
-from pomona.representations.tre.compositions import Add, Composition, Parameters, Position, compose, gradients
+from pomona.representations.tre.compositions import Add, Position
 from pomona.representations.tre.derivations import Derivations
 from pomona.representations.tre.design import FloatArray
 from pomona.representations.tre.fit import ReconstructionWarning
+from pomona.representations.tre.recursion import Composition, Parameters, compose_subtrees, gradients
 
 EPSILON = 1e-12  # of torch.nn.functional.normalize
+RATE = 0.01  # the step of RMSprop
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +51,6 @@ def andreas2019(
     *,
     steps: int = 400,
     zero_init: bool = True,
-    rate: float = 0.01,
     seed: int = 0,
 ) -> LegacyResult:
     """The released procedure of Andreas (2019). Use `tre` to measure; this is for comparison with published numbers."""
@@ -63,36 +65,37 @@ def andreas2019(
         ReconstructionWarning,
         stacklevel=2,
     )
-    given = Derivations.of(derivations)
-    targets, shape = as_rows(representations, len(given))
-    targets = np.asarray(targets, np.float64)
-    rng = np.random.default_rng(seed)
+    trees = Derivations.of(derivations)
+    rows, shape = as_rows(representations, len(trees))
+    targets: FloatArray = np.asarray(rows, np.float64)
     composition: Composition = Add() if compose_with == "add" else Position()
-    lexicon = np.zeros((len(given.names), targets.shape[1]))
-    if not zero_init:
-        lexicon = rng.normal(size=lexicon.shape)
-    parameters: Parameters = {}
-    if compose_with == "position":
-        reach = 1.0 / np.sqrt(shape[0])  # torch's Linear: uniform within 1 / sqrt(inputs), biases too
-        parameters = {
-            "maps": rng.uniform(-reach, reach, (given.arity, shape[0], shape[0])),
-            "bias": rng.uniform(-reach, reach, (given.arity, shape[0])),
-        }
-    values: Parameters = {"lexicon": lexicon, **parameters}
+    values = _initial(trees, targets.shape[1], shape[0] if compose_with == "position" else None, zero_init, seed)
     memory = {key: np.zeros_like(value) for key, value in values.items()}
     losses = np.empty(steps)
     per_item = np.empty(len(targets))
     for step in range(steps):
-        own = {key: value for key, value in values.items() if key != "lexicon"}
-        nodes = compose(composition, given, own, values["lexicon"])
-        per_item, slope = _errors(nodes[given.root], targets, distance)
+        parameters = {key: value for key, value in values.items() if key != "lexicon"}
+        nodes = compose_subtrees(composition, trees, parameters, values["lexicon"])
+        per_item, slope = _errors(nodes[trees.root], targets, distance)
         losses[step] = per_item.sum()
-        down, inner = gradients(composition, given, own, nodes, slope)
+        down, inner = gradients(composition, trees, parameters, nodes, slope)
         for key, grad in {"lexicon": down, **inner}.items():
             memory[key] = 0.99 * memory[key] + 0.01 * grad * grad
-            values[key] = values[key] - rate * grad / (np.sqrt(memory[key]) + 1e-8)
+            values[key] = values[key] - RATE * grad / (np.sqrt(memory[key]) + 1e-8)
     vectors = values.pop("lexicon")
     return LegacyResult(float(per_item.mean()), per_item, losses, vectors, values)
+
+
+def _initial(trees: Derivations, width: int, positions: int | None, zero_init: bool, seed: int) -> Parameters:
+    """The lexicon at zero or normal; maps and biases as torch's Linear draws them, if there are positions."""
+    rng = np.random.default_rng(seed)
+    lexicon = np.zeros((len(trees.names), width))
+    values: Parameters = {"lexicon": lexicon if zero_init else rng.normal(size=lexicon.shape)}
+    if positions is not None:
+        reach = 1.0 / np.sqrt(positions)  # uniform within 1 / sqrt(inputs)
+        values["maps"] = rng.uniform(-reach, reach, (trees.arity, positions, positions))
+        values["bias"] = rng.uniform(-reach, reach, (trees.arity, positions))
+    return values
 
 
 def _errors(predictions: FloatArray, targets: FloatArray, distance: str) -> tuple[FloatArray, FloatArray]:

@@ -1,13 +1,13 @@
 """Representations and derivations from files.
 
 Representations: `.npy`, `.npz` (one array, or the one named), Parquet (a column of lists, or numeric columns) and
-word2vec text vectors. The last two may name their rows; derivations can then pick rows by name.
+word2vec text. The last two may name their rows, and derivations can then refer to rows by name.
 
 Derivations, `.jsonl`, one line for each item:
 
-    ["red", ["dark", "square"]]                             nested lists
+    ["red", ["dark", "square"]]                                   nested lists
     {"derivation": ["gravy", "train"], "item": "gravy_train"}     the same, for a named row
-    {"shape": "square", "colour": "red"}                    attributes
+    {"shape": "square", "colour": "red"}                          attributes
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Vectors:
 
 
 def read_representations(path: str | Path, key: str | None = None) -> Vectors:
-    """Read one array of representations. Pickled objects are refused: opening data must not run code."""
+    """Read one array of representations. Pickled objects are refused, since loading them could run code."""
     path = Path(path)
     if not path.is_file():
         raise FormatError("no such file.", path=path)
@@ -102,7 +102,7 @@ def _parquet(path: Path, key: str | None) -> Vectors:
 
 
 def _word_vectors(path: Path) -> Vectors:
-    """Lines of a word and its numbers, with or without a first line of two counts."""
+    """Each line holds a word and its numbers; a first line of two counts is optional."""
     names: list[str] = []
     rows: list[npt.NDArray[np.float64]] = []
     for number, line in _lines(path):
@@ -137,9 +137,9 @@ def read_derivations(path: str | Path) -> tuple[Derivations, tuple[str, ...] | N
         try:
             value = json.loads(line)
         except (json.JSONDecodeError, RecursionError) as error:
-            place = error.colno if isinstance(error, json.JSONDecodeError) else None
+            column = error.colno if isinstance(error, json.JSONDecodeError) else None
             reason = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
-            raise FormatError(f"not JSON: {reason}.", path=path, line=number, column=place) from None
+            raise FormatError(f"not JSON: {reason}.", path=path, line=number, column=column) from None
         if isinstance(value, dict):
             if "item" in value:
                 items.append(str(value.pop("item")))
@@ -156,16 +156,16 @@ def read_derivations(path: str | Path) -> tuple[Derivations, tuple[str, ...] | N
 
 
 def match_rows(vectors: Vectors, items: tuple[str, ...] | None) -> npt.NDArray[Any]:
-    """The representations in the order of the derivations: by name where both sides have names, else as they come."""
+    """The representations in the order of the derivations: by name if the derivations name their items."""
     if items is None:
         return vectors.values
     if vectors.names is None:
         raise MeasureError("the derivations name their items, but the representations have no names to find them by.")
-    place = {name: row for row, name in enumerate(vectors.names)}
+    row_of = {name: row for row, name in enumerate(vectors.names)}
     for number, item in enumerate(items):
-        if item not in place:
+        if item not in row_of:
             raise MeasureError(f"row {number}: no representation is named {item!r}.")
-    return np.asarray(vectors.values[[place[item] for item in items]])
+    return np.asarray(vectors.values[[row_of[item] for item in items]])
 
 
 def read_items(path: str | Path) -> Any:

@@ -1,14 +1,16 @@
-"""What makes a TRE mean something: baselines, held-out combinations, intervals.
+"""Does a TRE score mean something? Shuffle tests, baselines, held-out combinations and confidence intervals.
 
-A TRE alone has no scale: it grows with the number of coordinates, shrinks with the number of primitives, and is lowest
-for a language that says the same thing about everything. So ask instead:
+A TRE score alone has no scale: it grows with the number of coordinates, shrinks with the number of primitives, and is
+lowest for a language that says the same thing about everything. These questions have answers that can be compared:
 
-* `shuffle_test`: is it lower than when the same derivations are dealt to the wrong items?
+* `shuffle_test`: is the score lower than when the same derivations are assigned to the items at random?
 * `normalized`:   what share of a baseline's error does composition explain?
-* `heldout`:      does the fitted lexicon predict combinations it never saw? (The answer to Remark 2.)
-* `bootstrap`:    how much would the score move with other data, resampled by derivation?
+* `heldout`:      does the fitted lexicon predict combinations that it was not fitted on? (Remark 2 of the paper)
+* `bootstrap`:    how much would the score vary with other data? (Derivations are resampled.)
 
-A constant language is 0/0 and gives NaN with a reason, never "perfect".
+A constant language, where all representations are equal, gives 0/0: the result is NaN with a reason, never "perfect".
+
+Every function takes a fitted model first; `TreFit` has them as methods.
 """
 
 from __future__ import annotations
@@ -21,23 +23,26 @@ import numpy as np
 from pomona.base.errors import MeasureError, SpecError
 from pomona.representations.tre.additive import fit_linear
 from pomona.representations.tre.checks import is_constant
-from pomona.representations.tre.compositions import Add
+from pomona.representations.tre.compositions import Add, predict
 from pomona.representations.tre.derivations import Derivations
 from pomona.representations.tre.design import FloatArray
 from pomona.representations.tre.distances import Distance
-from pomona.representations.tre.fit import TreFit, fit
+from pomona.representations.tre.fitted import FittedModel
+from pomona.representations.tre.problem import Layer, Problem
+from pomona.representations.tre.solver import Solution, solve
 
-SHUFFLE_ITERATIONS = 10  # of the descent for cosine and l2, in the null and in what is compared with it
+SHUFFLE_ITERATIONS = 10  # of the descent for cosine and l2, for the shuffled fits and the one compared with them
+BASIS_ENTRIES = 20_000_000  # the largest items x rank matrix that the sql2 shuffle test may hold
 CONSTANT = "all representations are equal, so there is nothing for composition to explain (0/0)"
 
 
 @dataclass(frozen=True, eq=False)
 class ShuffleTest:
-    """The score among those of the same fit with derivations dealt at random."""
+    """The score compared with the scores of the same fit when derivations are assigned at random."""
 
-    observed: float  # the score; under cosine and l2 after as few iterations as the shuffles are given
+    observed: float  # the score; under cosine and l2 after as few iterations as the shuffled fits are given
     p_value: float  # (1 + shuffles that score no more than observed) / (1 + shuffles)
-    null: FloatArray = field(repr=False)
+    null: FloatArray = field(repr=False)  # the score of each shuffle
     reason: str | None = None  # why the p-value is NaN, if it is
 
     @property
@@ -47,7 +52,7 @@ class ShuffleTest:
 
 @dataclass(frozen=True)
 class Normalized:
-    """1 - TRE / baseline: 1 is perfect, 0 no better than the baseline."""
+    """1 - TRE / baseline: 1 is perfect, 0 is no better than the baseline."""
 
     value: float
     baseline: str
@@ -61,22 +66,22 @@ class HeldOut:
 
     score: float
     in_sample: float
-    centroid: float  # the same items predicted by the mean of their training data
-    per_item: FloatArray = field(repr=False)  # NaN for the items never held out
-    fold: Any = field(repr=False)  # [items]: the fold that tests an item, -1 for those that always train
+    centroid: float  # the score of predicting the mean of the training data for the same items
+    per_item: FloatArray = field(repr=False)  # NaN for items that were never held out
+    fold: Any = field(repr=False)  # [items]: the fold that tests an item, -1 for items that are always in training
     folds: int
     tested: int
     anchored: int  # items kept in training because a primitive would otherwise be unseen
-    undetermined: int  # tested items whose prediction the training data leave partly open (additive fits)
+    undetermined: int  # tested items whose prediction the training data do not fully determine (additive fits)
 
     @property
     def gap(self) -> float:
-        """Held-out minus in-sample: what the fit owes to its degrees of freedom."""
+        """Held-out minus in-sample score: how much the fit gains from its degrees of freedom."""
         return self.score - self.in_sample
 
     @property
     def r_squared(self) -> float:
-        """1 - held-out TRE / held-out centroid, NaN where the centroid is already exact."""
+        """1 - held-out TRE / held-out centroid score; NaN where predicting the centroid is already exact."""
         return 1.0 - self.score / self.centroid if self.centroid > 0 else float("nan")
 
 
@@ -92,11 +97,11 @@ class Interval:
     samples: FloatArray = field(repr=False)
 
 
-def shuffle_test(fitted: TreFit, shuffles: int = 1000, seed: int = 0) -> ShuffleTest:
-    """Refit with the derivations permuted among the items, in the way the fit itself was made."""
+def shuffle_test(fitted: FittedModel, shuffles: int = 1000, seed: int = 0) -> ShuffleTest:
+    """Refit with the derivations permuted among the items, with the same settings as the fit itself."""
     if shuffles < 1:
         raise SpecError(f"shuffles must be 1 or more, got {shuffles}.")
-    targets = _flat(fitted)
+    targets = fitted.rows
     if is_constant(targets):
         return ShuffleTest(fitted.score, float("nan"), np.full(shuffles, fitted.score), CONSTANT)
     rng = np.random.default_rng(seed)
@@ -107,17 +112,17 @@ def shuffle_test(fitted: TreFit, shuffles: int = 1000, seed: int = 0) -> Shuffle
     else:
         for shuffle in range(shuffles):
             null[shuffle] = _refit(fitted, targets[rng.permutation(len(targets))], fitted.derivations).score
-    # A tie decided by rounding counts against us.
+    # A shuffle that ties with the observed score up to rounding counts against it.
     level = observed + 1e-9 * max(1.0, abs(observed))
     return ShuffleTest(observed, float((1 + (null <= level).sum()) / (1 + shuffles)), null)
 
 
 def _squared_null(
-    fitted: TreFit, targets: FloatArray, shuffles: int, rng: np.random.Generator
+    fitted: FittedModel, targets: FloatArray, shuffles: int, rng: np.random.Generator
 ) -> tuple[float, FloatArray]:
-    """With Q a basis of the designs' column space, the explained part is |Q'Y|^2: one product for each shuffle."""
+    """With Q an orthonormal basis of the design's columns, |Q'Y|^2 is explained: one product for each shuffle."""
     design = fitted.derivations.counts
-    if len(design) * (design.rank or design.columns) > 20_000_000:
+    if len(design) * (design.rank or design.columns) > BASIS_ENTRIES:
         return _additive_null(fitted, targets, shuffles, rng)
     values, vectors = design.spectrum
     basis = np.ascontiguousarray(design.times(vectors / np.sqrt(values)).T)
@@ -130,50 +135,51 @@ def _squared_null(
 
 
 def _additive_null(
-    fitted: TreFit, targets: FloatArray, shuffles: int, rng: np.random.Generator
+    fitted: FittedModel, targets: FloatArray, shuffles: int, rng: np.random.Generator
 ) -> tuple[float, FloatArray]:
-    """The design stays, with its factors; only the representations move.
+    """Shuffle the representations, so that the design and its factorisation can be reused.
 
-    Shuffled data converge slowly under cosine (vectors shrink towards zero one after another), so every fit, the
-    observed one too, stops after the same few iterations: a permutation test needs one statistic, not the optimum.
+    Shuffled data converge slowly under cosine (vectors shrink towards zero one after another). Every fit, including
+    the observed one, therefore stops after the same few iterations: a permutation test needs the same statistic for
+    all, not the optimum.
     """
 
     def statistic(moved: FloatArray) -> float:
-        found = fit_linear(
+        fit = fit_linear(
             fitted.derivations.counts, moved, fitted.distance, tolerance=1e-6, limit=SHUFFLE_ITERATIONS, bounded=False
         )
-        return float(found.per_item.mean())
+        return float(fit.per_item.mean())
 
     null = np.array([statistic(targets[rng.permutation(len(targets))]) for _ in range(shuffles)])
     return statistic(targets), null
 
 
-def normalized(fitted: TreFit, baseline: str = "shuffle", shuffles: int = 1000, seed: int = 0) -> Normalized:
-    """1 - TRE / baseline, with the mean over shuffles, the centroid or the zero predictor as the baseline."""
+def normalized(fitted: FittedModel, baseline: str = "shuffle", shuffles: int = 1000, seed: int = 0) -> Normalized:
+    """1 - TRE / baseline. The baseline is the mean score over shuffles, or that of predicting the centroid or zero."""
     if baseline not in ("shuffle", "centroid", "zero"):
         raise SpecError(f"baseline is 'shuffle', 'centroid' or 'zero', got {baseline!r}.")
-    if is_constant(_flat(fitted)):
+    if is_constant(fitted.rows):
         return Normalized(float("nan"), baseline, float("nan"), CONSTANT)
     score = fitted.score
     if baseline == "shuffle":
         test = shuffle_test(fitted, shuffles, seed)
         score, level = test.observed, test.mean
     else:
-        level = fitted.certificate.centroid if baseline == "centroid" else fitted.certificate.zero
+        level = fitted.bound.centroid if baseline == "centroid" else fitted.bound.zero
     if not level > 0.0:
         reason = f"the {baseline} baseline has an error of {level:.3g}, so no share of it can be explained"
         return Normalized(float("nan"), baseline, level, reason)
     return Normalized(1.0 - score / level, baseline, level)
 
 
-def heldout(fitted: TreFit, folds: int = 10, seed: int = 0) -> HeldOut:
-    """K-fold over distinct derivations; every primitive of a tested derivation is seen in its training folds."""
+def heldout(fitted: FittedModel, folds: int = 10, seed: int = 0) -> HeldOut:
+    """Cross-validation over distinct derivations; every primitive of a tested derivation occurs in training."""
     fold = coverage_folds(fitted.derivations, folds, np.random.default_rng(seed))
     if (fold < 0).all():
         raise MeasureError(
             f"no derivation can be held out: each of the {fitted.derivations.distinct} has a primitive of its own."
         )
-    targets = _flat(fitted)
+    targets = fitted.rows
     per_item = np.full(len(targets), np.nan)
     centroid = np.full(len(targets), np.nan)
     undetermined = 0
@@ -183,11 +189,12 @@ def heldout(fitted: TreFit, folds: int = 10, seed: int = 0) -> HeldOut:
             continue
         train = fitted.derivations.take(~test)
         partial = _refit(fitted, targets[~test], train)
-        asked = fitted.derivations.take(test)
-        per_item[test] = fitted.distance.per_item(partial._predict(asked), targets[test])
+        held = fitted.derivations.take(test)
+        predictions = predict(fitted.compose, held, partial.parameters, partial.vectors)
+        per_item[test] = fitted.distance.per_item(predictions, targets[test])
         centroid[test] = _centroid_distance(fitted.distance, targets[~test], targets[test])
         if isinstance(fitted.compose, Add):
-            rows = asked.counts.dense()
+            rows = held.counts.dense()
             undetermined += int((np.abs(rows - train.counts.least_norm(rows.T).T).max(axis=1) > 1e-6).sum())
     tested = fold >= 0
     return HeldOut(
@@ -204,7 +211,7 @@ def heldout(fitted: TreFit, folds: int = 10, seed: int = 0) -> HeldOut:
 
 
 def coverage_folds(derivations: Derivations, folds: int, rng: np.random.Generator) -> Any:
-    """Deal the distinct derivations into folds; those whose absence would leave a primitive unseen stay in training."""
+    """Divide the distinct derivations into folds; -1 for those that are needed in training to cover a primitive."""
     distinct, first, group = np.unique(derivations.root, return_index=True, return_inverse=True)
     if folds < 2 or folds > len(distinct):
         raise SpecError(f"folds must be between 2 and the {len(distinct)} distinct derivations, got {folds}.")
@@ -214,21 +221,21 @@ def coverage_folds(derivations: Derivations, folds: int, rng: np.random.Generato
     row = np.repeat(np.arange(len(distinct)), np.diff(holds.first))
     for which in range(folds):
         seen = np.bincount(holds.column, fold[row] != which, minlength=holds.columns) > 0
-        for one in np.flatnonzero(fold == which).tolist():
-            needs = holds.column[holds.first[one] : holds.first[one + 1]]
+        for derivation in np.flatnonzero(fold == which).tolist():
+            needs = holds.column[holds.first[derivation] : holds.first[derivation + 1]]
             if not seen[needs].all():
-                fold[one] = -1
+                fold[derivation] = -1
                 seen[needs] = True
     return fold[group.ravel()]
 
 
 def bootstrap(
-    fitted: TreFit, samples: int = 1000, seed: int = 0, level: float = 0.95, refit: bool | None = None
+    fitted: FittedModel, samples: int = 1000, seed: int = 0, level: float = 0.95, refit: bool | None = None
 ) -> Interval:
-    """Resample derivations with all their items, and refit (additive fits, unless told) or only average again.
+    """Resample derivations with all their items, then refit or only average again (by default additive fits refit).
 
-    A resample repeats items, so its refit fits better than the data did. The refits are moved back by their mean
-    shift before the interval is read off: it says how much the score varies, not that it is too high.
+    A resample repeats items, so its refit fits better than the original. The mean of this shift is subtracted before
+    the interval is taken: the interval says how much the score varies, not that the score is too high.
     """
     if not 0.0 < level < 1.0:
         raise SpecError(f"level is a probability such as 0.95, got {level}.")
@@ -236,12 +243,12 @@ def bootstrap(
     group = np.unique(fitted.derivations.root, return_inverse=True)[1].ravel()
     order = np.argsort(group, kind="stable")
     members = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
-    targets = _flat(fitted)
+    targets = fitted.rows
     rng = np.random.default_rng(seed)
     scores = np.empty(samples)
     for sample in range(samples):
         chosen = rng.integers(len(members), size=len(members))
-        rows = np.concatenate([members[one] for one in chosen])
+        rows = np.concatenate([members[group] for group in chosen])
         scores[sample] = (
             _refit(fitted, targets[rows], fitted.derivations.take(rows)).score
             if again
@@ -252,15 +259,10 @@ def bootstrap(
     return Interval(fitted.score, max(float(low), 0.0), float(high), level, again, scores)
 
 
-def _flat(fitted: TreFit) -> FloatArray:
-    return np.asarray(fitted.representations, np.float64).reshape(len(fitted.representations), -1)
-
-
-def _refit(fitted: TreFit, targets: FloatArray, derivations: Derivations) -> TreFit:
-    return fit(
-        targets, derivations, fitted.compose, fitted.distance, fitted.shape,
-        seed=fitted.seed, restarts=fitted.restarts, bounded=False,
-    )  # fmt: skip
+def _refit(fitted: FittedModel, targets: FloatArray, derivations: Derivations) -> Solution:
+    """Solve again for other data with the settings of a fit."""
+    problem = Problem(derivations, fitted.compose, fitted.restarts)
+    return solve([Layer(targets, fitted.shape, fitted.distance)], problem, seed=fitted.seed)[0]
 
 
 def _centroid_distance(distance: Distance, train: FloatArray, test: FloatArray) -> FloatArray:

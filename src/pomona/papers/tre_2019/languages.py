@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from pomona.papers.tre_2019.agents import AgentPairs
 from pomona.papers.tre_2019.correlations import correlate, gap
 from pomona.papers.tre_2019.folders import Folder, Say
-from pomona.papers.tre_2019.pairs import Pairs
-from pomona.papers.tre_2019.reference_game import REFERENTS, Game, Languages
+from pomona.papers.tre_2019.game_rules import REFERENTS, Game, Languages
 from pomona.representations.disentanglement import posdis
 from pomona.representations.edit_distance import check_proposition_1
 from pomona.representations.topographic import topographic_similarity
@@ -58,7 +58,7 @@ def play(folder: Folder, *, device: str = "cpu", say: Say = lambda text: None) -
     settings = folder.read("settings.json", {})
     game, seed, numbers = Game(**settings["game"]), settings["seed"], range(settings["pairs"])
     with folder.locked():
-        pairs = Pairs.fresh(game, seed, numbers, device=device)
+        pairs = AgentPairs.fresh(game, seed, numbers, device=device)
         state = folder.path / "state.safetensors"
         seconds = 0.0
         if state.exists():
@@ -76,14 +76,14 @@ def play(folder: Folder, *, device: str = "cpu", say: Say = lambda text: None) -
         state.unlink(missing_ok=True)
 
 
-def keep(pairs: Pairs, folder: Folder, seconds: float) -> None:
+def keep(pairs: AgentPairs, folder: Folder, seconds: float) -> None:
     """All that the next step depends on, in one file."""
     arrays = {**pairs.weights, **pairs.memory, "average": pairs.average}
     about = {"done": pairs.done, "seconds": seconds}
     folder.write_bytes("state.safetensors", tensors_to_bytes(arrays, about))
 
 
-def restore(pairs: Pairs, path: Path) -> float:
+def restore(pairs: AgentPairs, path: Path) -> float:
     """Go back to a kept state; the seconds that it had cost."""
     arrays, about = read_torch(path)
     with torch.no_grad():
@@ -160,7 +160,7 @@ def scores_of(row: Mapping[str, Any]) -> dict[str, Any]:
             messages, list(REFERENTS), "l1", "position", steps=LEGACY_STEPS, seed=int(row["pair"])
         ).score
         placed = tre(messages.reshape(len(messages), -1), PLACED, distance="l1").normalized("shuffle", SHUFFLES)
-    certificate = fit.certificate
+    certificate = fit.bound
     return {
         "pair": row["pair"],
         "train": train,

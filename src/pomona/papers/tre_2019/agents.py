@@ -1,6 +1,6 @@
 """Many pairs of speaker and listener, trained as one computation.
 
-    pairs = Pairs.fresh(READINGS["code"], seed=0, numbers=range(100))
+    pairs = AgentPairs.fresh(READINGS["code"], seed=0, numbers=range(100))
     pairs.step()                                  # one policy-gradient step of all hundred
     pairs.languages().messages                    # [100, 48, 4], greedy
 
@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pomona.papers.tre_2019.reference_game import (
+from pomona.papers.tre_2019.game_rules import (
     ANSWERS,
     FEATURES,
     REFERENTS,
@@ -266,7 +266,7 @@ class Player:
 # -- training -------------------------------------------------------------------------------------------------------
 
 
-class Pairs:
+class AgentPairs:
     """Pairs in training: weights, what the optimiser remembers, and how many steps are done."""
 
     def __init__(
@@ -294,7 +294,7 @@ class Pairs:
         *,
         device: str = "cpu",
         dtype: torch.dtype = torch.float32,
-    ) -> Pairs:
+    ) -> AgentPairs:
         """Pairs before their first step. A pair's number, with the seed, decides all that is random about it."""
         drawn = first_weights(game, seed, list(numbers))
         weights = {name: torch.as_tensor(value).to(device, dtype) for name, value in drawn.items()}

@@ -1,0 +1,262 @@
+"""The four experiments of the TRE paper: what is measured, as cells beside the printed numbers.
+
+Every correlation has a 95 % interval (`low`, `high`) from resampling runs, and is measured with the exact solver and
+with the published one. The results also hold everything that went into the cells, and an `answer` in words.
+
+The data folder (POMONA_DATA, else ../shared/data) may hold `mnist/`, and for the compounds `compounds/vectors.vec` (or
+.bin), `compounds/corpus.txt` and `compounds/frequencies.tsv`. Without them scikit-learn's digits and an installed
+sentence encoder are used. Nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pomona.base.errors import SpecError
+from pomona.models.model import threads_of
+from pomona.papers.reproduce import Budget, Cell, Plan
+from pomona.papers.tre_2019 import compounds, dynamics, figures, languages, similarity
+from pomona.papers.tre_2019.folders import Folder
+from pomona.papers.tre_2019.game_rules import READINGS, Game
+from pomona.papers.tre_2019.printed import PRINTED
+
+SOLVERS = {"exact": "exact", "legacy": "as published", "frozen": "as published, from zero", "normalised": "normalised"}
+INFORMATION = {
+    "entropy": "entropy",
+    "entropy_range": "entropy, bins over its range",
+    "information": "information about the attribute",
+}
+
+
+def settings(budget: Budget) -> tuple[dict[str, tuple[Game, int]], dynamics.Dynamics]:
+    """The games of each reading with the number of pairs, and the settings of the learning dynamics.
+
+    `cpu` has the paper's sizes, except that the text's reading of the game has 30 pairs instead of 100.
+    """
+    if budget == "smoke":
+        small = {name: (dataclasses.replace(game, hidden=24, batch=64, steps=20), 4) for name, game in READINGS.items()}
+        return small, dynamics.Dynamics(runs=2, epochs=2, batches=5, batch=64, tasks=1_500)
+    pairs = {"code": 100, "paper": 30 if budget == "cpu" else 100}
+    return {name: (game, pairs[name]) for name, game in READINGS.items()}, dynamics.Dynamics()
+
+
+def measure(plan: Plan) -> dict[str, Any]:
+    """Run the experiments that the plan asks for, and measure all that are finished."""
+    results: dict[str, Any] = {"cells": []}
+    experiments: dict[str, Callable[[Plan, bool], tuple[dict[str, Any], list[Cell]]]] = {
+        "dynamics": _dynamics, "compounds": _compounds, "game": _game, "similarity": _similarity,
+    }  # fmt: skip
+    for name, experiment in experiments.items():
+        # Similarity measures the representations of two other experiments, so asking for it runs them too.
+        wanted = not plan.where or name in plan.where or (name in ("dynamics", "game") and "similarity" in plan.where)
+        with threads_of(plan.threads):
+            results[name], cells = experiment(plan, wanted and plan.train_missing)
+        results["cells"] += cells
+    results["cells"] = _unmeasured(plan, results["cells"]) + results["cells"]
+    results["answer"] = answer(results["game"])
+    return results
+
+
+def answer(game: Mapping[str, Any]) -> str:
+    """Whether the paper's correlation survives the exact solver, in words; empty if it was not measured."""
+    sentences = []
+    for reading, judged in game.items():
+        rows = {(row["tre"], row["against"], row["runs"]): row for row in judged["correlations"]}
+        exact, legacy = (rows.get((kind, "generalisation error", "all runs")) for kind in ("exact", "legacy"))
+        if not exact or not legacy or exact["low"] is None or legacy["low"] is None:
+            continue
+        if exact["low"] > 0:
+            verdict = "survives the exact solver"
+        elif exact["high"] <= 0:
+            verdict = "is turned round by the exact solver"
+        elif legacy["low"] > 0:
+            verdict = "does not survive the exact solver"
+        else:
+            verdict = "cannot be told from none, neither by the exact solver nor as published"
+        same = rows["exact", "generalisation error", "all runs"]["given_information"]
+        beyond = "" if same["value"] is None else f"; {_range(same)} among languages that say equally much"
+        sentences.append(
+            f"{reading}, {judged['pairs']} pairs: the correlation of TRE with generalisation error {verdict}: "
+            f"r = {_range(exact)}, as published r = {_range(legacy)}{beyond}"
+        )
+    return ". ".join(sentences) + "." if sentences else ""
+
+
+def _range(correlation: Mapping[str, Any]) -> str:
+    return f"{correlation['value']:.2f} [{correlation['low']:.2f}, {correlation['high']:.2f}]"
+
+
+def _cell(plan: Plan, experiment: str, row: str, column: str, correlation: Mapping[str, Any], runs: int) -> Cell:
+    """A correlation as a cell: its value, and its interval as low and high."""
+    value, low, high = (
+        None if correlation[name] is None else round(correlation[name], 3) for name in ("value", "low", "high")
+    )
+    printed = None if "normalised" in row else PRINTED.get((experiment, column))
+    cell = plan.cell(experiment, row, column, printed, [], measured=value, runs=runs)
+    return {**cell, "low": low, "high": high, "command": f"{cell['command']} --experiment {experiment}"}
+
+
+def _unmeasured(plan: Plan, measured: list[Cell]) -> list[Cell]:
+    """An empty cell for each printed number that has not been measured."""
+    rows = {"dynamics": "exact", "compounds": "CBOW, exact", "game": "code, exact"}
+    known = {(cell["where"], cell["row"], cell["column"]) for cell in measured}
+    cells = []
+    for (experiment, column), printed in PRINTED.items():
+        row = "network" if column == "validation accuracy" else rows[experiment]
+        if (experiment, row, column) not in known:
+            cells.append(plan.cell(experiment, row, column, printed, []))
+    return cells
+
+
+# -- section 4 ------------------------------------------------------------------------------------------------------
+
+
+def _dynamics(plan: Plan, train: bool) -> tuple[dict[str, Any], list[Cell]]:
+    folder = plan.home / "dynamics"
+    if not train and not folder.exists():
+        return {}, []
+    opened = dynamics.dynamics_folder(folder, settings(plan.budget)[1])
+    if train:
+        dynamics.learn(opened, say=plan.say)
+    judged = dynamics.judge(opened)
+    if not judged["runs"]:
+        return {}, []
+    figures.draw_dynamics(plan.home / "dynamics.svg", judged["curves"])
+    accuracy = plan.cell("dynamics", "network", "validation accuracy", PRINTED["dynamics", "validation accuracy"],
+                         [100 * value for value in judged["accuracies"]])  # fmt: skip
+    cells = [accuracy]
+    for row in judged["correlations"]:
+        column = f"r with {INFORMATION[row['information']]}, {row['epochs']}"
+        cells.append(_cell(plan, "dynamics", SOLVERS[row["tre"]], column, row, judged["runs"]))
+    return {key: value for key, value in judged.items() if key != "curves"}, cells
+
+
+# -- section 5 ------------------------------------------------------------------------------------------------------
+
+
+def _compounds(plan: Plan, train: bool) -> tuple[dict[str, Any], list[Cell]]:
+    data = Path(os.environ.get("POMONA_DATA", "../shared/data")) / "compounds"
+    folder = plan.home / "compounds"
+    if not train and not folder.exists():
+        return {}, []
+    if not (data / "reddy.txt").is_file():
+        plan.say(f"compounds: {data / 'reddy.txt'} is missing; set POMONA_DATA to the folder that holds compounds/")
+        return {}, []
+    opened = Folder.open(folder, {"experiment": "compounds"})
+    sources = {path.name: path.stat().st_size for path in sorted(data.iterdir())}
+    judged: dict[str, Any] = opened.read("judged.json", {})
+    if train and (not judged or opened.read("sources.json", {}) != sources):
+        judged = _judge_compounds(data, plan)
+        opened.write("judged.json", judged)
+        opened.write("sources.json", sources)
+    if not judged:
+        return {}, []
+    figures.draw_compounds(plan.home / "compounds.svg", judged)
+    cells = []
+    for source, found in judged.items():
+        for kind in ("exact", "legacy"):
+            row = f"{source}, {SOLVERS[kind]}"
+            cells.append(_cell(plan, "compounds", row, "Spearman with judgement", found[kind], found["compounds"]))
+        if found["given frequency"] is not None:
+            row, column = f"{source}, {SOLVERS['exact']}", "Spearman with judgement, given the rarer word's frequency"
+            cells.append(_cell(plan, "compounds", row, column, found["given frequency"], found["compounds"]))
+    return judged, cells
+
+
+def _judge_compounds(data: Path, plan: Plan) -> dict[str, Any]:
+    """Measure every source of vectors in the data folder; the sentence encoder if there is none."""
+    listed = compounds.read_reddy(data / "reddy.txt")
+    names = compounds.wanted(listed)
+    frequencies: Mapping[str, float] | None = compounds.packaged_frequencies(names)
+    if (data / "frequencies.tsv").is_file():
+        frequencies = compounds.read_frequencies(data / "frequencies.tsv")
+    judged = {}
+    for name in ("vectors.vec", "vectors.bin"):
+        if (data / name).is_file():
+            plan.say(f"compounds: vectors of {data / name}")
+            judged[name] = compounds.judge(listed, compounds.vectors_from_file(data / name, names), frequencies)
+    if (data / "corpus.txt").is_file():
+        plan.say(f"compounds: CBOW over {data / 'corpus.txt'}")
+        vectors, counts = compounds.vectors_from_text(data / "corpus.txt", listed)
+        judged["CBOW"] = compounds.judge(listed, vectors, frequencies or counts)
+    if not judged:
+        plan.say("compounds: vectors of the sentence encoder")
+        try:
+            layers = compounds.vectors_from_encoder(listed)
+        except SpecError as error:
+            plan.say(f"compounds: {error}")
+            return {}
+        judged = {f"MiniLM {name}": compounds.judge(listed, vectors, frequencies) for name, vectors in layers.items()}
+    return judged
+
+
+# -- sections 6 and 7 -----------------------------------------------------------------------------------------------
+
+
+def _games(plan: Plan) -> dict[str, Folder]:
+    """The folders of both readings, as far as they exist."""
+    folders = {}
+    for name, (game, pairs) in settings(plan.budget)[0].items():
+        if (plan.home / f"game-{name}").exists():
+            folders[name] = languages.games_folder(plan.home / f"game-{name}", game, pairs=pairs)
+    return folders
+
+
+def _game(plan: Plan, train: bool) -> tuple[dict[str, Any], list[Cell]]:
+    if train:
+        for name, (game, pairs) in settings(plan.budget)[0].items():
+            folder = languages.games_folder(plan.home / f"game-{name}", game, pairs=pairs)
+            languages.play(folder, say=plan.say)
+            languages.measure(folder, say=plan.say)
+    judged, cells, readings = {}, [], {}
+    for name, folder in _games(plan).items():
+        scores = folder.read("scores.json", [])
+        if not scores:
+            continue
+        played = folder.read("languages.json", {})
+        readings[name] = scores
+        judged[name] = {
+            **languages.judge(scores),
+            "figure 6": languages.mined(scores, played["pairs"], played["referents"]),
+            "training cpu seconds": played["cpu_seconds"],
+            "exact TRE cpu seconds": round(sum(score["exact_seconds"] for score in scores), 1),
+            "scores": scores,
+            "messages": [" ".join(row["messages"]) for row in played["pairs"]],
+        }
+        for row in judged[name]["correlations"]:
+            column = f"r with {row['against']}, {row['runs']}"
+            cells.append(_cell(plan, "game", f"{name}, {SOLVERS[row['tre']]}", column, row, row["items"]))
+    if readings:
+        figures.draw_games(plan.home / "game.svg", readings)
+    return judged, cells
+
+
+def _similarity(plan: Plan, train: bool) -> tuple[dict[str, Any], list[Cell]]:
+    judged: dict[str, Any] = {}
+    readings = {name: scores for name, folder in _games(plan).items() if (scores := folder.read("scores.json", []))}
+    cells = []
+    for name, scores in readings.items():
+        judged[name] = similarity.of_languages(scores)
+        for other, key in (("TRE", "topsim and TRE"), ("generalisation error", "topsim and generalisation error")):
+            column = f"r of topographic similarity with {other}"
+            cells.append(_cell(plan, "similarity", f"{name}, exact", column, judged[name][key], len(scores)))
+        share = 1 - judged[name]["violations"] / max(1, judged[name]["pairs"])
+        cells.append(plan.cell("similarity", f"{name}, exact", "pairs within Proposition 1, per cent", None,
+                               [100 * share], runs=len(scores)))  # fmt: skip
+    if readings:
+        figures.draw_similarity(plan.home / "similarity.svg", readings)
+    thetas = dynamics.thetas(plan.home / "dynamics")
+    if thetas:
+        judged["classifiers"] = similarity.of_classifiers(thetas, dynamics.derivations(settings(plan.budget)[1]))
+        for distance in ("l2", "cosine"):
+            shares = [100 * (1 - row[distance]["violations"] / row[distance]["pairs"])
+                      for row in judged["classifiers"]["runs"]]  # fmt: skip
+            cells.append(plan.cell("similarity", f"classifiers, {distance}", "pairs within Proposition 1, per cent",
+                                   None, shares))  # fmt: skip
+        cells.append(plan.cell("similarity", "classifiers, cosine", "topographic similarity", None,
+                               [row["topsim"] for row in judged["classifiers"]["runs"]]))  # fmt: skip
+    return judged, cells
