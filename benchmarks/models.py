@@ -30,7 +30,8 @@ import torch
 from benchmarks import memory
 from pomona.base.randomness import stream_key
 from pomona.data.task import generate
-from pomona.models.inputs.sentences import Batch, Sentences, bucketed
+from pomona.models.inputs.batches import bucketed
+from pomona.models.inputs.sentences import Batch, Sentences
 from pomona.models.model import MODELS, Shape, seeded
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # the slow twins live beside the tests

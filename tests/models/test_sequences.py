@@ -14,7 +14,7 @@ from pomona.data.task import generate
 from pomona.evaluation.scoring import scores_of
 from pomona.models.inputs.sequences import EOS, MALFORMED, SPECIAL, UNKNOWN, Sequences, words_of
 from pomona.models.model import MODELS, Shape, seeded
-from pomona.training.run import Predictions
+from pomona.training.predictions import Predictions
 
 FEW = {"train": 80, "dev": 5, "test": 30, "iid": 0}
 
@@ -62,8 +62,7 @@ def test_every_list_is_where_it_opens_and_has_its_value(task, settings):
     rows = np.array([11, 2, 2, 60])
     batch = feed.batch(rows)
     found = {
-        (row, place): value
-        for (row, place), value in zip(batch.lists.tolist(), batch.values.tolist(), strict=True)
+        (row, place): value for (row, place), value in zip(batch.lists.tolist(), batch.values.tolist(), strict=True)
     }
     wanted = {}
     for number, row in enumerate(rows.tolist()):

@@ -18,7 +18,9 @@ from pomona.evaluation.accuracy import accuracy, grouped, wilson
 from pomona.evaluation.scoring import scores_of
 from pomona.papers import listops_2018
 from pomona.papers.reproduce import reproduce
-from pomona.training.run import Predictions, Recipe, Run
+from pomona.training.predictions import Predictions
+from pomona.training.recipe import Recipe
+from pomona.training.run import Run
 from pomona.trees.binary import binarise, branching
 
 

@@ -15,10 +15,15 @@ import pytest
 import torch
 
 from pomona.base.errors import RunError, SpecError
+from pomona.base.randomness import stream_key
 from pomona.data import formats
 from pomona.data.task import generate
-from pomona.training.loop import _Trainer, build, load, predict, read_torch, represent, train
-from pomona.training.run import Recipe, Run
+from pomona.training.checkpoints import build, load, read_torch
+from pomona.training.data import corpora, fresh_corpus, held_out_keys
+from pomona.training.loop import _Trainer, train
+from pomona.training.predict import predict, represent
+from pomona.training.recipe import Recipe
+from pomona.training.run import Run
 
 SMALL = Recipe(
     "treelstm",
@@ -129,8 +134,6 @@ def test_the_papers_quirks_change_what_they_say(tmp_path):
     plain, half = (build(dataclasses.replace(SMALL, fidelity=some), ("a",) * 15, tuple(range(10))) for some in
                    ((), ("half_width",)))  # fmt: skip
     assert plain.leaf.shape[1] == 2 * half.leaf.shape[1]
-    from pomona.training.loop import corpora
-
     chosen = corpora(dataclasses.replace(SMALL, fidelity=("test_selection",)))[1]
     test = generate("listops/d20s", split="test", train=400, dev=50, test=50)
     assert chosen.fingerprint == test.fingerprint != corpora(SMALL)[1].fingerprint
@@ -163,7 +166,7 @@ def test_a_run_killed_between_two_files_ends_with_the_same_bits(tmp_path, whole,
 
 def test_a_process_that_is_killed_leaves_a_run_that_goes_on(tmp_path, whole):
     code = (
-        "import sys, json, time; from pomona.training.run import Recipe; from pomona.training.loop import train\n"
+        "import sys, json, time; from pomona.training.recipe import Recipe; from pomona.training.loop import train\n"
         "wait = lambda now: time.sleep(30 * (now.step == 9))\n"  # so that it is surely still at work when it is killed
         "train(Recipe.from_settings(json.loads(sys.argv[1])), sys.argv[2], save_every=0.0, progress=wait)"
     )
@@ -328,8 +331,6 @@ def test_a_diverging_run_says_so(tmp_path):
 
 
 def test_training_on_a_file_holds_out_dev_and_leaves_out_what_is_excluded(tmp_path):
-    from pomona.training.loop import corpora
-
     corpus = generate("listops/d20s", split="train", train=300, dev=5, test=5)
     path, test = tmp_path / "train.tsv", tmp_path / "test.tsv"
     formats.write(corpus, path)
@@ -357,21 +358,19 @@ def test_quirks_of_the_papers_code_change_what_they_should(name):
 
 def test_fresh_examples_every_epoch_and_none_of_them_held_out(tmp_path):
     """Each epoch has its own draw, without dev and test; killed and begun again it ends with the same bits."""
-    from pomona.training import loop as training
-
     few = {"train": 300, "dev": 200, "test": 200}
     recipe = Recipe("lstm", {"width": 8}, data_settings=few, dev_rows=200, epochs=3, fresh=True, longest=30)
-    first, dev = training.corpora(recipe)
-    held_out = training.held_out_keys(recipe, dev)
+    first, dev = corpora(recipe)
+    held_out = held_out_keys(recipe, dev)
     test = generate("listops/d20s", "test", 0, **few)
     assert set(held_out.tolist()) == set(dev.keys.tolist()) | set(test.keys.tolist())
-    draws = [first, *(training.fresh_corpus(recipe, epoch, held_out) for epoch in (1, 2))]
+    draws = [first, *(fresh_corpus(recipe, epoch, held_out) for epoch in (1, 2))]
     for number, draw in enumerate(draws):
         assert draw.lengths.max() <= 30
         assert not np.isin(draw.keys, held_out).any()
         assert all(np.isin(draw.keys, other.keys).mean() < 0.5 for other in draws[:number])
-    everything = generate("listops/d20s", "train", int(training.stream_key("fresh", 0, 1)) >> 1, **few)
-    kept = training.fresh_corpus(recipe, 1, everything.keys[:50])
+    everything = generate("listops/d20s", "train", int(stream_key("fresh", 0, 1)) >> 1, **few)
+    kept = fresh_corpus(recipe, 1, everything.keys[:50])
     assert not np.isin(kept.keys, everything.keys[:50]).any()
     whole = train(recipe, tmp_path / "whole")
 

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from pomona.base.errors import RunError, SpecError
-from pomona.training.run import FIDELITY, Predictions, Recipe, Run, environment
+from pomona.training.predictions import Predictions
+from pomona.training.recipe import FIDELITY, Recipe
+from pomona.training.run import Run, environment
 from pomona.trees.binary import random_trees
 
 

@@ -24,7 +24,8 @@ from pomona.evaluation import parse_f1 as f1
 from pomona.papers.reproduce import PAPERS, Budget, Cell, Paper, Plan, slug
 from pomona.shortcuts.effective_depth import effective_depth
 from pomona.shortcuts.ladder import ladder
-from pomona.training.run import Recipe, Run
+from pomona.training.recipe import Recipe
+from pomona.training.run import Run
 from pomona.trees import brackets
 from pomona.trees.binary import binarise, branching
 

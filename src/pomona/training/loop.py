@@ -13,11 +13,9 @@ Weights are chosen on dev; test is never looked at (unless `test_selection` asks
 
 from __future__ import annotations
 
-import json
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,18 +28,16 @@ from torch import Tensor, nn
 from pomona.base.arrays import Floats
 from pomona.base.errors import RunError, SpecError
 from pomona.base.randomness import stream_key
-from pomona.data import formats
-from pomona.data.corpus import Corpus
-from pomona.data.sources import data_file
-from pomona.data.task import TASKS, generate
-from pomona.models.inputs.sentences import bucketed, by_length, shuffled
-from pomona.models.model import MODELS, Feed, Model, Shape, seeded, threads_of
-from pomona.training.run import MODULE_FIDELITY, Predictions, Recipe, Run, environment
-from pomona.trees.forest import Forest
+from pomona.models.inputs.batches import bucketed, shuffled
+from pomona.models.model import Model, threads_of
+from pomona.training.checkpoints import build, model_of, read_torch, tensors_to_bytes
+from pomona.training.data import corpora, fresh_corpus, held_out_keys
+from pomona.training.predict import answer, answer_batches, memory_errors
+from pomona.training.recipe import MODULE_FIDELITY, Recipe
+from pomona.training.run import Run, environment
 
 EPSILON = 1e-8  # Adam's default
 COSINE_END = 0.01  # of the first rate
-ANSWER_ROWS, ANSWER_AREA = 512, 1 << 13  # rows and positions of a batch when answering
 
 
 @dataclass(frozen=True)
@@ -79,62 +75,6 @@ class _State:
 # -- data -------------------------------------------------------------------------------------------------------------
 
 
-def corpora(recipe: Recipe) -> tuple[Corpus, Corpus]:
-    """The training corpus of a recipe and the one its weights are chosen on."""
-    if Path(recipe.data).is_file():
-        whole = formats.read(recipe.data)
-        order = np.random.Generator(np.random.Philox(key=int(stream_key("hold out", recipe.data_seed))))
-        rows = order.permutation(len(whole))
-        train, dev = whole.take(np.sort(rows[recipe.dev_rows :])), whole.take(np.sort(rows[: recipe.dev_rows]))
-        train = train[: recipe.rows] if recipe.rows is not None else train
-    else:
-        chosen_on = "test" if "test_selection" in recipe.fidelity else "dev"
-        train = generate(recipe.data, "train", recipe.data_seed, recipe.rows, **recipe.data_settings)
-        dev = generate(recipe.data, chosen_on, recipe.data_seed, **recipe.data_settings)[: recipe.dev_rows]
-    train, dev = _admitted(train, recipe), _without(dev, _excluded(recipe))
-    for name, corpus in (("train", train), ("dev", dev)):
-        if not len(corpus):
-            raise RunError(
-                f"no example is left for {name} from {recipe.data} "
-                f"(longest = {recipe.longest}, rows = {recipe.rows}, dev_rows = {recipe.dev_rows})"
-            )
-    return train, dev
-
-
-def fresh_corpus(recipe: Recipe, epoch: int, held_out: npt.NDArray[np.uint64]) -> Corpus:
-    """The examples of a later epoch of a recipe with `fresh`, without those whose keys are held out."""
-    seed = int(stream_key("fresh", recipe.data_seed, epoch)) >> 1
-    drawn = generate(recipe.data, "train", seed, recipe.rows, **recipe.data_settings)
-    return _admitted(_without(drawn, held_out), recipe)
-
-
-def held_out_keys(recipe: Recipe, dev: Corpus) -> npt.NDArray[np.uint64]:
-    """Keys of dev and of every test split: what a fresh draw must leave out, since it knows nothing of the splits."""
-    if Path(recipe.data).is_file():
-        raise RunError(
-            f"{recipe.data} is a file, and no fresh examples can be drawn from it; name a task or fresh=false"
-        )
-    task = TASKS.build(recipe.data, recipe.data_settings)
-    others = [split for split in task.sizes if split not in ("train", "dev")]
-    return np.concatenate([dev.keys, *(generate(task, split, recipe.data_seed).keys for split in others)])
-
-
-def _admitted(train: Corpus, recipe: Recipe) -> Corpus:
-    """What of a draw may be trained on."""
-    train = _without(train, _excluded(recipe))
-    return train if recipe.longest is None else train[train.lengths <= recipe.longest]
-
-
-def _excluded(recipe: Recipe) -> npt.NDArray[np.uint64]:
-    keys = [formats.read(data_file(path)).keys for path in recipe.exclude]
-    return np.concatenate(keys) if keys else np.zeros(0, np.uint64)
-
-
-def _without(corpus: Corpus, keys: npt.NDArray[np.uint64]) -> Corpus:
-    found: Corpus = corpus[~np.isin(corpus.keys, keys)] if len(keys) else corpus
-    return found
-
-
 # -- training ---------------------------------------------------------------------------------------------------------
 
 
@@ -156,7 +96,7 @@ def train(
     with run.locked(), threads_of(threads):
         where = device or ("cuda" if model.gpu and torch.cuda.is_available() else "cpu")
         run.write("environment.json", environment(device=where, threads=threads))
-        with _memory_errors(recipe):
+        with memory_errors(recipe):
             _Trainer(run, torch.device(where), save_every, progress).go()
     return run
 
@@ -177,22 +117,6 @@ def _refuse_without_effect(recipe: Recipe, model: Model, device: str | None) -> 
         )
 
 
-@contextmanager
-def _memory_errors(recipe: Recipe) -> Iterator[None]:
-    try:
-        yield
-    except (MemoryError, torch.cuda.OutOfMemoryError) as error:
-        raise RunError(_too_large(recipe)) from error
-    except RuntimeError as error:
-        if "can't allocate memory" in str(error):
-            raise RunError(_too_large(recipe)) from error
-        raise
-
-
-def _too_large(recipe: Recipe) -> str:
-    return f"{recipe.model} does not fit into memory with batch = {recipe.batch}, longest = {recipe.longest}; lower one"
-
-
 class _Trainer:
     """One run in memory."""
 
@@ -211,7 +135,7 @@ class _Trainer:
         self.drawn = 0  # the epoch whose examples these are, when every epoch has its own
         self.held_out = held_out_keys(self.recipe, dev) if self.recipe.fresh else None
         self.dev = self.model.read(dev, self.vocabulary, self.outcomes)
-        self.dev_batches = _answer_batches(self.dev, device)
+        self.dev_batches = answer_batches(self.dev, device)
         self.module = build(self.recipe, self.vocabulary, self.outcomes).to(device)
         self.names, self.weights = zip(*self.module.named_parameters(), strict=True)
         self.adam = torch.optim.Adam(
@@ -403,99 +327,12 @@ class _Speed:
 # -- modules and their weights ---------------------------------------------------------------------------------------
 
 
-def model_of(recipe: Recipe) -> Model:
-    return MODELS.build(recipe.model, recipe.settings)
-
-
-def build(recipe: Recipe, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> nn.Module:
-    """The module of a recipe with its first weights, which depend on the recipe's seed alone."""
-    with seeded(int(stream_key("first weights", recipe.seed)) >> 1):
-        return model_of(recipe).build(Shape(len(vocabulary), len(outcomes), recipe.fidelity))
-
-
-def load(run: Run, which: str = "best") -> tuple[nn.Module, tuple[str, ...], tuple[Any, ...]]:
-    """The trained module of a run (`best` on dev, or `last`), its words and its answers."""
-    path = run.folder / f"{which}.safetensors"
-    if not path.exists():
-        raise RunError(f"{run.folder} has no {which} weights yet; train it with the same command again")
-    arrays, about = read_torch(path)
-    vocabulary, outcomes = tuple(about["vocabulary"]), tuple(about["outcomes"])
-    module = build(run.recipe, vocabulary, outcomes)
-    module.load_state_dict(arrays)
-    return module.eval(), vocabulary, outcomes
-
-
-def tensors_to_bytes(arrays: dict[str, Tensor], about: dict[str, Any]) -> bytes:
-    from safetensors.torch import save
-
-    plain = {name: array.detach().cpu().contiguous() for name, array in arrays.items()}
-    return save(plain, {"about": json.dumps(about)})
-
-
-def read_torch(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    from pomona.training.run import read_tensors
-
-    arrays, about = read_tensors(path)
-    return {name: torch.from_numpy(array) for name, array in arrays.items()}, about
-
-
 # -- answering ------------------------------------------------------------------------------------------------------
 
 
 def _right(equal: Any) -> Any:
     """Rows whose answers, one or several, are all right."""
     return equal if equal.ndim == 1 else equal.all(1)
-
-
-def _answer_batches(feed: Feed, device: torch.device | str) -> list[Any]:
-    return [feed.batch(rows, device) for rows in by_length(feed.lengths, ANSWER_ROWS, ANSWER_AREA)]
-
-
-def answer(module: nn.Module, batches: list[Any]) -> tuple[npt.NDArray[np.float32], Forest | None]:
-    """Logits of every row, and the trees built, in the order of the corpus. Batches keep their plans for next time."""
-    module.eval()
-    order = np.concatenate([batch.rows for batch in batches])
-    logits, trees = [], []
-    with torch.no_grad():
-        for batch in batches:
-            output = module(batch)
-            logits.append(output.logits.float().cpu().numpy())
-            trees.append(output.trees)
-    back = np.argsort(order, kind="stable")
-    forest = None if trees[0] is None else Forest.concatenate(trees)[back]
-    return np.concatenate(logits)[back], forest
-
-
-def predict(run: Run, corpus: Corpus, *, which: str = "best", device: str = "cpu", threads: int = 1) -> Predictions:
-    """What a trained run says of any corpus."""
-    module, vocabulary, outcomes = load(run, which)
-    feed = model_of(run.recipe).read(corpus, vocabulary, outcomes)
-    with threads_of(threads), _memory_errors(run.recipe):
-        logits, trees = answer(module.to(device), _answer_batches(feed, device))
-    return Predictions(corpus.fingerprint, outcomes, logits, trees, vocabulary)
-
-
-def represent(
-    run: Run, corpus: Corpus, *, which: str = "best", device: str = "cpu", threads: int = 1
-) -> npt.NDArray[np.float32]:
-    """A vector for each sentence, [rows, width]: what the model gives for it, else its root, else its last token."""
-    module, vocabulary, outcomes = load(run, which)
-    feed = model_of(run.recipe).read(corpus, vocabulary, outcomes)
-    found: list[npt.NDArray[np.float32]] = []
-    batches = _answer_batches(feed, device)
-    with threads_of(threads), _memory_errors(run.recipe), torch.no_grad():
-        module.to(device).eval()
-        for batch in batches:
-            output = module(batch)
-            if output.sentences is not None:
-                found.append(output.sentences.float().cpu().numpy())
-                continue
-            if output.nodes is None or len(output.nodes) < len(batch.rows):
-                raise RunError(f"{run.recipe.model} gives no vectors of what it reads; a model of trees or tokens does")
-            ends = batch.start if output.trees is None else output.trees.start
-            found.append(output.nodes[torch.from_numpy(np.asarray(ends[1:]) - 1)].float().cpu().numpy())
-    back = np.argsort(np.concatenate([batch.rows for batch in batches]), kind="stable")
-    return np.concatenate(found)[back]
 
 
 def _cross_entropy(logits: Floats, targets: npt.NDArray[np.int64]) -> float:

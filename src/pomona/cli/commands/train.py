@@ -50,7 +50,7 @@ def train(
     Example: [bold]pomona train treelstm --data listops/d20s --seed 0 --out runs/tree --with longest=50[/bold]
     """
     from pomona.base.registry import is_import, parse_settings
-    from pomona.training.run import Recipe
+    from pomona.training.recipe import Recipe
 
     chosen: dict[str, Any] = {
         "model": model,

@@ -25,8 +25,7 @@ from pomona.base.arrays import Ints
 from pomona.base.compiled import compiled
 from pomona.base.errors import RunError
 from pomona.data.corpus import Corpus
-from pomona.models.inputs.sentences import padded
-from pomona.models.model import Model
+from pomona.models.inputs.batches import padded
 from pomona.trees.forest import gather
 
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
@@ -167,16 +166,3 @@ def _laid_out(tokens: Ints, step: Ints, start: Ints, width: int, end: int) -> tu
         out[start[row + 1] + row] = end
         list_start[row + 1] = lists
     return out, heads, nesting, list_start, opened
-
-
-@dataclass(frozen=True)
-class SequenceModel(Model):
-    """A model that reads whole sequences; it knows the words and answers of the corpus that it is trained on."""
-
-    example = "orchard/hard/min-max"
-
-    def words(self, corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        return words_of(corpus)
-
-    def read(self, corpus: Corpus, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> Sequences:
-        return Sequences.of(corpus, vocabulary, outcomes)

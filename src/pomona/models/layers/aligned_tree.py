@@ -22,20 +22,10 @@ import torch
 from torch import Tensor, nn
 
 from pomona.base.errors import SpecError
-from pomona.models.layers.pair_heads import (
-    ASKED,
-    CLASSES,
-    WORDS,
-    Heads,
-    PairBatch,
-    PairModel,
-    PairModule,
-    Pairs,
-    Parts,
-    WordPairs,
-    Words,
-)
+from pomona.models.inputs.pairs import ASKED, CLASSES, WORDS, PairBatch, SentencePairs, WordPairs
+from pomona.models.layers.pair_heads import Heads, Words
 from pomona.models.model import Shape
+from pomona.models.pair_model import PairModel, PairModule, Parts
 
 Tying = Literal["arity", "type", "node"]
 KINDS = {**{kind: (2, len(slots)) for kind, slots in WORDS.items()},
@@ -44,7 +34,7 @@ KINDS = {**{kind: (2, len(slots)) for kind, slots in WORDS.items()},
 
 
 @dataclass(frozen=True)
-class TreeModel(PairModel):
+class AlignedTreeModel(PairModel):
     """Settings of a model that composes along the aligned tree."""
 
     tying: Tying = "arity"
@@ -58,7 +48,7 @@ class TreeModel(PairModel):
 class AlignedTree(PairModule):
     """The walk from words to the root; without more, h itself is classified and handed up."""
 
-    def __init__(self, settings: TreeModel, shape: Shape, cell: Callable[[int], nn.Module]) -> None:
+    def __init__(self, settings: AlignedTreeModel, shape: Shape, cell: Callable[[int], nn.Module]) -> None:
         super().__init__(settings)
         self.word = Words(settings, shape)
         self.tying = settings.tying
@@ -138,7 +128,7 @@ class AlignedTree(PairModule):
 class ClassifiedTree(AlignedTree):
     """An aligned tree whose vectors go through two hidden layers to their answers."""
 
-    def __init__(self, settings: TreeModel, shape: Shape, cell: Callable[[int], nn.Module]) -> None:
+    def __init__(self, settings: AlignedTreeModel, shape: Shape, cell: Callable[[int], nn.Module]) -> None:
         super().__init__(settings, shape, cell)
         self.heads = Heads(settings, settings.width)
 
@@ -147,7 +137,7 @@ class ClassifiedTree(AlignedTree):
         return answers
 
 
-def handed_up(module: AlignedTree, feed: Pairs, *, seed: int = 0) -> dict[str, tuple[float, float]]:
+def handed_up(module: AlignedTree, feed: SentencePairs, *, seed: int = 0) -> dict[str, tuple[float, float]]:
     """How far the class of a node is all that it hands up, by kind: two shares between 0 and 1.
 
     The first is the part of the variance of the vectors handed up that is within classes: 0 if nodes of a class all

@@ -5,7 +5,7 @@ The binary TreeLSTM (Tai, Socher and Manning 2015, equations 9-14, without an in
     z = W_l h_l + W_r h_r + b,     i, f_l, f_r, o = sigmoid(z_1 .. z_4),     u = tanh(z_5)
     c = f_l c_l + f_r c_r + i u,   h = o tanh(c)
 
-`TreeLSTM.forward` takes a Plan and gives h of every node. Each child is projected once for each side it stands on, a
+`TreeLSTM.forward` takes a TreeSchedule and gives h of every node. Each child is projected once for each side it stands on, a
 height at a time, so the products are W_l and W_r with consecutive rows; the rest of the cell is one compiled loop, and
 so is its derivative. The gradient of W is a single product at the end. On a GPU, and as its own twin in the tests, the
 same computation is written in plain torch (`plain=True`).
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from pomona.base.arrays import Floats, Ints
 from pomona.base.compiled import fused, inlined
-from pomona.models.inputs.sentences import Plan
+from pomona.models.inputs.schedule import TreeSchedule
 
 # -- sigmoid and tanh over rows --------------------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ def decompose(
         inner[k] = inner[k] * i[k] * (_ONE - u[k] * u[k])
 
 
-# -- the TreeLSTM, one height of a plan ------------------------------------------------------------------------------
+# -- the TreeLSTM, one height of a schedule ------------------------------------------------------------------------------
 
 
 @fused
@@ -205,12 +205,14 @@ def _down(
 
 
 class _Composed(torch.autograd.Function):
-    """h of every node of a plan, with the derivative written by hand."""
+    """h of every node of a schedule, with the derivative written by hand."""
 
     @staticmethod
-    def forward(ctx: Any, h0: Tensor, c0: Tensor, w_l: Tensor, w_r: Tensor, bias: Tensor, plan: Plan) -> Tensor:
-        V, H, N = plan.leaves, h0.shape[1], len(plan)
-        rows = int(plan.left_at[-1]) if N else V, int(plan.right_at[-1]) if N else V
+    def forward(
+        ctx: Any, h0: Tensor, c0: Tensor, w_l: Tensor, w_r: Tensor, bias: Tensor, schedule: TreeSchedule
+    ) -> Tensor:
+        V, H, N = schedule.leaves, h0.shape[1], len(schedule)
+        rows = int(schedule.left_at[-1]) if N else V, int(schedule.right_at[-1]) if N else V
         h, c = h0.new_empty(V + N, H), h0.new_empty(V + N, H)
         gates, t = h0.new_empty(N, 5 * H), h0.new_empty(N, H)
         h_left, h_right = h0.new_empty(rows[0], H), h0.new_empty(rows[1], H)
@@ -219,9 +221,16 @@ class _Composed(torch.autograd.Function):
         to_left, to_right = w_l.t(), w_r.t()
         torch.addmm(bias, h_left[:V], to_left, out=one[:V])
         torch.mm(h_right[:V], to_right, out=two[:V])
-        where = (plan.left, plan.right, plan.left_row, plan.right_row, plan.own_left, plan.own_right)
+        where = (
+            schedule.left,
+            schedule.right,
+            schedule.left_row,
+            schedule.right_row,
+            schedule.own_left,
+            schedule.own_right,
+        )
         arrays = [x.numpy() for x in (one, two, h, c, gates, t, h_left, h_right)]
-        at, left_at, right_at = plan.at.tolist(), plan.left_at.tolist(), plan.right_at.tolist()
+        at, left_at, right_at = schedule.at.tolist(), schedule.left_at.tolist(), schedule.right_at.tolist()
         for level in range(len(at) - 1):
             _up(at[level], at[level + 1], V, *where, *arrays)
             low, high = left_at[level], left_at[level + 1]
@@ -230,7 +239,7 @@ class _Composed(torch.autograd.Function):
             low, high = right_at[level], right_at[level + 1]
             if low < high:
                 torch.mm(h_right[low:high], to_right, out=two[low:high])
-        ctx.plan, ctx.kept = plan, (c, gates, t, h_left, h_right, one, two)
+        ctx.schedule, ctx.kept = schedule, (c, gates, t, h_left, h_right, one, two)
         ctx.save_for_backward(w_l, w_r)
         return h
 
@@ -238,20 +247,29 @@ class _Composed(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, d_out: Tensor) -> Any:
         if ctx.kept is None:
-            raise RuntimeError("the nodes of a plan were differentiated twice; compute them again for a second time")
-        plan: Plan = ctx.plan
+            raise RuntimeError(
+                "the nodes of a schedule were differentiated twice; compute them again for a second time"
+            )
+        schedule: TreeSchedule = ctx.schedule
         w_l, w_r = ctx.saved_tensors
         c, gates, t, h_left, h_right, d_left, d_right = ctx.kept
         ctx.kept = None  # the projections are no longer needed; their memory takes their derivatives
-        V = plan.leaves
+        V = schedule.leaves
         d_h, d_c = d_out.clone(memory_format=torch.contiguous_format), torch.zeros_like(c)
         d_left.zero_()
         d_right.zero_()
         from_left, from_right = torch.empty_like(h_left), torch.empty_like(h_right)
         d_z = c.new_empty(5 * c.shape[1])
-        where = (plan.left, plan.right, plan.left_row, plan.right_row, plan.own_left, plan.own_right)
+        where = (
+            schedule.left,
+            schedule.right,
+            schedule.left_row,
+            schedule.right_row,
+            schedule.own_left,
+            schedule.own_right,
+        )
         arrays = [x.numpy() for x in (d_left, d_right, from_left, from_right, d_h, c, d_c, gates, t, d_z)]
-        at, left_at, right_at = plan.at.tolist(), plan.left_at.tolist(), plan.right_at.tolist()
+        at, left_at, right_at = schedule.at.tolist(), schedule.left_at.tolist(), schedule.right_at.tolist()
         for level in range(len(at) - 2, -1, -1):
             low, high = left_at[level], left_at[level + 1]
             if low < high:
@@ -276,16 +294,18 @@ class TreeLSTM(nn.Module):
         with torch.no_grad():
             self.bias[width : 3 * width] = 1
 
-    def forward(self, plan: Plan, h: Tensor, c: Tensor, *, plain: bool = False) -> Tensor:
+    def forward(self, schedule: TreeSchedule, h: Tensor, c: Tensor, *, plain: bool = False) -> Tensor:
         """h of every node, [leaves + nodes, H], from h and c of the leaves."""
         if plain or h.device.type != "cpu":
-            return self._plain(plan, h, c)
-        out: Tensor = _Composed.apply(h, c, self.left, self.right, self.bias, plan)  # type: ignore[no-untyped-call]
+            return self._plain(schedule, h, c)
+        out: Tensor = _Composed.apply(h, c, self.left, self.right, self.bias, schedule)  # type: ignore[no-untyped-call]
         return out
 
-    def _plain(self, plan: Plan, h: Tensor, c: Tensor) -> Tensor:
-        for low, high in zip(plan.at[:-1], plan.at[1:], strict=True):
-            left, right = (torch.from_numpy(side[low:high]).long().to(h.device) for side in (plan.left, plan.right))
+    def _plain(self, schedule: TreeSchedule, h: Tensor, c: Tensor) -> Tensor:
+        for low, high in zip(schedule.at[:-1], schedule.at[1:], strict=True):
+            left, right = (
+                torch.from_numpy(side[low:high]).long().to(h.device) for side in (schedule.left, schedule.right)
+            )
             new_h, new_c = self.pair(h[left], c[left], h[right], c[right])
             h, c = torch.cat([h, new_h]), torch.cat([c, new_c])
         return h

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from pomona.models.layers.pair_heads import SPANS, Heads, PairBatch, PairModel, PairModule, Parts, Words
+from pomona.models.inputs.pairs import SPANS, PairBatch
+from pomona.models.layers.pair_heads import Heads, Words
 from pomona.models.model import MODELS, Shape
+from pomona.models.pair_model import PairModel, PairModule, Parts
 
 
 @MODELS.add("cbow")

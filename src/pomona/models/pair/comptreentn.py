@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from pomona.base.arrays import Floats
 from pomona.base.compiled import summed
-from pomona.models.layers.aligned_tree import ClassifiedTree, TreeModel
+from pomona.models.layers.aligned_tree import AlignedTreeModel, ClassifiedTree
 from pomona.models.layers.pair_heads import activated, first_weights
 from pomona.models.model import MODELS, Shape
 
@@ -28,7 +28,7 @@ ROWS = 128  # whose products are held at once
 
 @MODELS.add("comptreentn")
 @dataclass(frozen=True)
-class CompTreeNTN(TreeModel):
+class CompTreeNTN(AlignedTreeModel):
     """A neural tensor network composes premise and hypothesis together, along the aligned tree."""
 
     def build(self, shape: Shape) -> nn.Module:

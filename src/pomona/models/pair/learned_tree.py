@@ -30,19 +30,10 @@ import torch
 from torch import Tensor, nn
 
 from pomona.base.errors import SpecError
-from pomona.models.layers.pair_heads import (
-    SPANS,
-    Heads,
-    Layer,
-    PairBatch,
-    PairModel,
-    PairModule,
-    Parts,
-    Words,
-    activated,
-    first_weights,
-)
+from pomona.models.inputs.pairs import SPANS, PairBatch
+from pomona.models.layers.pair_heads import Heads, Layer, Words, activated, first_weights
 from pomona.models.model import MODELS, Output, Shape
+from pomona.models.pair_model import PairModel, PairModule, Parts
 from pomona.tasks.fair_nli.logic.fragment import TARGETS
 
 LENGTH = 9

@@ -13,9 +13,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from pomona.models.inputs.pairs import PairBatch
 from pomona.models.layers.lstm import LSTM
-from pomona.models.layers.pair_heads import Heads, PairBatch, PairModel, PairModule, Parts
+from pomona.models.layers.pair_heads import Heads
 from pomona.models.model import MODELS, Shape
+from pomona.models.pair_model import PairModel, PairModule, Parts
 
 # What is read, as columns of a sentence, and which parts end there: kind, slot, how many words in
 READINGS = (

@@ -18,14 +18,15 @@ import torch
 from torch import Tensor, nn
 
 from pomona.base.errors import SpecError
-from pomona.models.layers.aligned_tree import ClassifiedTree, TreeModel, Tying
-from pomona.models.layers.pair_heads import Layer, PairBatch
+from pomona.models.inputs.pairs import PairBatch
+from pomona.models.layers.aligned_tree import AlignedTreeModel, ClassifiedTree, Tying
+from pomona.models.layers.pair_heads import Layer
 from pomona.models.model import MODELS, Shape
 
 
 @MODELS.add("noisy_channel")
 @dataclass(frozen=True)
-class NoisyChannel(TreeModel):
+class NoisyChannel(AlignedTreeModel):
     """The aligned tree with LayerNorm and noise on the vector of every node; no label is handed up."""
 
     tying: Tying = "type"

@@ -26,9 +26,11 @@ import torch
 from torch import Tensor, nn
 
 from pomona.base.errors import SpecError
-from pomona.models.layers.aligned_tree import KINDS, AlignedTree, TreeModel, Tying
-from pomona.models.layers.pair_heads import ASKED, CLASSES, Layer, PairBatch, Parts, dropped
+from pomona.models.inputs.pairs import ASKED, CLASSES, PairBatch
+from pomona.models.layers.aligned_tree import KINDS, AlignedTree, AlignedTreeModel, Tying
+from pomona.models.layers.pair_heads import Layer, dropped
 from pomona.models.model import MODELS, Shape
+from pomona.models.pair_model import Parts
 
 Channel = Literal["softdet", "hard", "soft", "gold", "logit"]
 BELOW = tuple(kind for kind in KINDS if kind in ASKED and kind != "label")
@@ -36,7 +38,7 @@ BELOW = tuple(kind for kind in KINDS if kind in ASKED and kind != "label")
 
 @MODELS.add("relation_bottleneck")
 @dataclass(frozen=True)
-class RelationBottleneck(TreeModel):
+class RelationBottleneck(AlignedTreeModel):
     """The aligned tree with each node's own predicted class as the only thing handed up."""
 
     width: int = 64

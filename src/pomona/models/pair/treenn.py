@@ -14,8 +14,10 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from pomona.models.layers.pair_heads import Heads, Layer, PairBatch, PairModel, PairModule, Parts, Words
+from pomona.models.inputs.pairs import PairBatch
+from pomona.models.layers.pair_heads import Heads, Layer, Words
 from pomona.models.model import MODELS, Shape
+from pomona.models.pair_model import PairModel, PairModule, Parts
 
 
 @MODELS.add("treenn")

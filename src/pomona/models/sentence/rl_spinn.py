@@ -86,7 +86,7 @@ def _step(
 
 @compiled
 def _choices(steps: Bytes, place: Ints, tokens: Ints, start: Ints) -> tuple[Any, ...]:
-    """Where there was a choice: word, s1 and s2 (nodes of the plan), action and sentence."""
+    """Where there was a choice: word, s1 and s2 (nodes of the schedule), action and sentence."""
     found = np.empty((len(steps), 5), np.int64)
     stack = np.empty(len(tokens) + 1, np.int64)
     count = at = 0
@@ -132,12 +132,12 @@ class RLSPINNModule(nn.Module):
             return Output(self.classifier(h[root]), batch.trees(steps), h[place])
         uniform = torch.rand(len(batch.flat) * 2 - len(batch), generator=random, dtype=self.leaf.dtype)
         _, steps, _, _ = self.parse(batch, uniform)
-        plan = batch.plan_of(steps)
-        nodes = self.cell(plan, *self.leaf.chunk(2, 1))  # [words + distinct inner nodes, H]
-        logits = self.classifier(nodes[plan.root])
+        schedule = batch.schedule_of(steps)
+        nodes = self.cell(schedule, *self.leaf.chunk(2, 1))  # [words + distinct inner nodes, H]
+        logits = self.classifier(nodes[schedule.root])
         reward = (logits.detach().argmax(1) == batch.targets).to(logits.dtype)
         expected, penalty = self._baseline(batch, reward)
-        states, action, sentence = _choices(steps, plan.place, batch.flat, batch.start)
+        states, action, sentence = _choices(steps, schedule.place, batch.flat, batch.start)
         if len(action):
             chosen = self.log_policy(nodes, torch.from_numpy(states))[torch.arange(len(action)), action]
             penalty = penalty - self.settings.weight * ((reward - expected)[sentence] * chosen).mean()

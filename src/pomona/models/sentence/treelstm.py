@@ -43,8 +43,8 @@ class TreeLSTMModule(nn.Module):
 
     def forward(self, batch: Batch, random: torch.Generator | None = None) -> Output:
         h, c = self.leaf.chunk(2, 1)  # [words, H] each
-        nodes = self.cell(batch.plan, h, c)  # [words + distinct inner nodes, H]
-        logits = self.classifier(nodes[batch.plan.root])
+        nodes = self.cell(batch.schedule, h, c)  # [words + distinct inner nodes, H]
+        logits = self.classifier(nodes[batch.schedule.root])
         if self.training:
             return Output(logits)
-        return Output(logits, batch.gold, nodes[batch.plan.place])
+        return Output(logits, batch.gold, nodes[batch.schedule.place])

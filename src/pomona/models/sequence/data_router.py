@@ -18,10 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from pomona.base.errors import SpecError
-from pomona.models.inputs.sequences import SequenceBatch, SequenceModel
+from pomona.models.inputs.sequences import SequenceBatch
 from pomona.models.layers.attention import Attention, geometric
 from pomona.models.layers.decoder import TreeHeads, rounded
 from pomona.models.model import MODELS, Output, Shape, dropped
+from pomona.models.sequence_model import SequenceModel
 
 CLOSED = -3.0  # the first bias of the gates
 

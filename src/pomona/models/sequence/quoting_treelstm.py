@@ -24,7 +24,7 @@ from pomona.base.arrays import Ints
 from pomona.base.compiled import compiled
 from pomona.base.errors import RunError
 from pomona.data.corpus import Corpus
-from pomona.models.inputs.sentences import Plan, pair
+from pomona.models.inputs.schedule import TreeSchedule, node_of
 from pomona.models.layers.tree_lstm import Classifier, TreeLSTM
 from pomona.models.model import MODELS, Model, Output, Shape
 from pomona.trees.forest import gather
@@ -114,13 +114,13 @@ class QuotingTrees:
         start, nodes = gather(self.start, taken)
         root = (self.root[taken] + start[:-1, None]).ravel()
         left, right, height, place = _pairs(self.symbol[nodes], self.arity[nodes], self.link[nodes], self.leaves)
-        plan = Plan.of_pairs(self.leaves, left, right, height, place[root], place)
+        schedule = TreeSchedule.of_pairs(self.leaves, left, right, height, place[root], place)
         lists = np.flatnonzero(self.arity[nodes])
         return QuotingBatch(
             taken,
-            plan,
+            schedule,
             torch.from_numpy(self.targets[taken]).to(device),
-            torch.from_numpy(plan.place[lists]).to(device),
+            torch.from_numpy(schedule.place[lists]).to(device),
             torch.from_numpy(self.values[nodes][lists]).to(device),
         )
 
@@ -130,9 +130,9 @@ class QuotingBatch:
     """Some examples as one graph: its schedule, the answers, and every list with its value."""
 
     rows: npt.NDArray[np.int64]
-    plan: Plan
+    schedule: TreeSchedule
     targets: Tensor  # [batch, trees]
-    lists: Tensor  # [lists], nodes of the plan
+    lists: Tensor  # [lists], nodes of the schedule
     values: Tensor  # [lists]
 
 
@@ -161,7 +161,7 @@ def _pairs(symbol: Ints, arity: Ints, link: Ints, leaves: int) -> tuple[Any, ...
             high -= arity[node]
             for argument in range(arity[node] + 1):
                 other = stack[high + argument] if argument < arity[node] else leaves - 1
-                found = pair(made, other, leaves, left, right, height, table, nodes)
+                found = node_of(made, other, leaves, left, right, height, table, nodes)
                 nodes = max(nodes, found + 1)
                 made = leaves + found
             place[node] = made
@@ -183,8 +183,8 @@ class QuotingTreeLSTMModule(nn.Module):
 
     def forward(self, batch: QuotingBatch, random: torch.Generator | None = None) -> Output:
         h, c = self.leaf.chunk(2, 1)  # [words, H] each
-        nodes = self.cell(batch.plan, h, c)  # [words + distinct inner nodes, H]
-        roots = torch.from_numpy(batch.plan.root).to(nodes.device)
+        nodes = self.cell(batch.schedule, h, c)  # [words + distinct inner nodes, H]
+        roots = torch.from_numpy(batch.schedule.root).to(nodes.device)
         logits = self.classifier(nodes[roots]).unflatten(0, batch.targets.shape)  # [batch, trees, classes]
         if not self.training or not self.node_weight:
             return Output(logits)

@@ -19,10 +19,11 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from pomona.models.inputs.sequences import SequenceBatch, SequenceModel
+from pomona.models.inputs.sequences import SequenceBatch
 from pomona.models.layers.decoder import Kind, Targets, as_answers, rounded, step_by_step, written_output
 from pomona.models.layers.lstm import states_of
 from pomona.models.model import MODELS, Output, Shape, dropped
+from pomona.models.sequence_model import SequenceModel
 
 FIRST_WEIGHTS = 0.1  # uniform between -0.1 and 0.1 as in fairseq, and wider below width 100
 

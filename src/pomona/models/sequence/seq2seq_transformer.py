@@ -15,10 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from pomona.base.errors import SpecError
-from pomona.models.inputs.sequences import BOS, SequenceBatch, SequenceModel
+from pomona.models.inputs.sequences import BOS, SequenceBatch
 from pomona.models.layers.attention import Layer, Norm, sinusoids
 from pomona.models.layers.decoder import Kind, Targets, TreeHeads, rounded, written_output
 from pomona.models.model import MODELS, Output, Shape, dropped
+from pomona.models.sequence_model import SequenceModel
 
 
 @MODELS.add("seq2seq_transformer")
