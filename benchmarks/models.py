@@ -67,7 +67,7 @@ def rl_spinn_twin(module: torch.nn.Module, batch: Batch) -> torch.Tensor:
     root, _, chosen = twins.rl_spinn_by_lists(module, tokens_of(batch), pieces)
     logits = module.classifier(root)
     reward = (logits.argmax(1) == batch.targets).float()
-    expected, penalty = module._baseline(batch, reward)
+    expected, penalty = module.expected_reward(batch, reward)
     advantage = reward - expected
     rows = torch.tensor([row for row, _ in chosen])
     policy = (advantage[rows] * torch.stack([log_pi for _, log_pi in chosen])).mean()

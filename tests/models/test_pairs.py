@@ -12,7 +12,7 @@ import oracles_pairs as twins
 from pomona.base.errors import RunError, SpecError
 from pomona.data.task import generate
 from pomona.models.inputs.pairs import ASKED, CLASSES, SentencePairs
-from pomona.models.layers.aligned_tree import handed_up
+from pomona.models.layers.aligned_tree import passed_to_parents
 from pomona.models.model import MODELS, Shape, seeded
 from pomona.models.pair.learned_tree import phrases_in, tree_of
 from pomona.models.pair_model import PairModel, node_accuracy
@@ -259,10 +259,10 @@ def test_an_exchange_within_classes_changes_nothing_for_a_bottleneck(feed):
     some = SentencePairs(feed.tokens[:200], feed.classes[:200], feed.vocabulary)
     gold = made("relation_bottleneck", feed, channel="gold").train()
     gold.eval = lambda: gold  # in training this channel hands up the true classes
-    for within, kept in handed_up(gold, some).values():
+    for within, kept in passed_to_parents(gold, some).values():
         assert within == pytest.approx(0, abs=1e-12)
         assert kept == 1.0
-    free = handed_up(made("comptreenn", feed), some)
+    free = passed_to_parents(made("comptreenn", feed), some)
     assert free["object"][0] > 0.5
     assert free["object"][1] < 1.0
 
@@ -284,8 +284,8 @@ def test_labels_in_another_order_keep_their_meaning(corpus, feed):
 @pytest.mark.parametrize(
     ("name", "wrong", "said"),
     [
-        ("cbow", {"weights": (1.0,)}, "one number for each of modifier"),
-        ("cbow", {"dropout": 1.0}, "share from 0 to below 1"),
+        ("cbow", {"weights": (1.0,)}, "one number, 0 or more, for each of modifier"),
+        ("cbow", {"dropout": 1.0}, "dropout = 1.0: must be at least 0 and below 1"),
         ("comptreenn", {"tying": "kind"}, "tying"),
         ("comptreenn", {"activation": "gelu"}, "activation"),
         ("relation_bottleneck", {"channel": "wide"}, "channel"),

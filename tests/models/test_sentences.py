@@ -11,9 +11,10 @@ from pomona.base.errors import RunError
 from pomona.base.randomness import stream_key
 from pomona.data.task import generate
 from pomona.models.inputs.batches import bucketed, by_length, shuffled
-from pomona.models.inputs.schedule import TreeSchedule
+from pomona.models.inputs.schedule import ParsedSentences, TreeSchedule
 from pomona.models.inputs.sentences import Batch, Sentences
-from pomona.models.layers.tree_lstm import TreeLSTM, _exp
+from pomona.models.layers.rows import exp32
+from pomona.models.layers.tree_lstm import TreeLSTM
 
 
 @pytest.fixture(scope="module")
@@ -44,24 +45,23 @@ def unfolded(schedule, node):
 
 
 @pytest.mark.parametrize("share", [True, False])
-def test_a_plan_is_the_trees(sentences, share):
+def test_a_schedule_has_the_trees(sentences, share):
     rows = np.array([5, 3, 77, 5, 120])
     some = sentences
-    schedule = TreeSchedule.of(
-        some.steps, some.step_start, some.tokens, some.start, rows, len(some.vocabulary), share=share
-    )
+    parsed = ParsedSentences(some.steps, some.step_start, some.tokens, some.start)
+    schedule = TreeSchedule.of(parsed, rows, len(some.vocabulary), share=share)
     expected = []
     for row in rows:
         steps = some.steps[some.step_start[row] : some.step_start[row + 1]].tolist()
         expected.append(subtrees(steps, some.tokens[some.start[row] : some.start[row + 1]].tolist()))
     flat = [node for nodes in expected for node in nodes]
-    assert [unfolded(schedule, node) for node in schedule.place] == flat
+    assert [unfolded(schedule, node) for node in schedule.node_at] == flat
     assert [unfolded(schedule, node) for node in schedule.root] == [nodes[-1] for nodes in expected]
     inner = [node for node in flat if isinstance(node, tuple)]
     assert len(schedule) == (len(set(inner)) if share else len(inner))
 
 
-def test_a_plan_goes_from_the_leaves_up(sentences):
+def test_a_schedule_goes_from_the_leaves_up(sentences):
     schedule = Batch.of(sentences, np.arange(200)).schedule
     for low, high, left_low, left_high in zip(
         schedule.at, schedule.at[1:], schedule.left_at, schedule.left_at[1:], strict=False
@@ -116,7 +116,7 @@ def test_an_empty_corpus_is_an_error(corpus):
 @fused
 def _exp_of(x, out):
     for k in range(len(x)):
-        out[k] = _exp(x[k])
+        out[k] = exp32(x[k])
 
 
 def test_the_exponential_is_right_to_the_last_bits():
@@ -149,5 +149,5 @@ def test_nodes_cannot_be_differentiated_twice_by_mistake(sentences):
     leaf = torch.randn(len(sentences.vocabulary), 8, requires_grad=True)
     total = cell(batch.schedule, *leaf.chunk(2, 1)).sum()
     total.backward(retain_graph=True)
-    with pytest.raises(RuntimeError, match="differentiated twice"):
+    with pytest.raises(RuntimeError, match="backward was called twice"):
         total.backward()

@@ -110,7 +110,7 @@ def test_texts_whose_brackets_are_no_nodes_have_no_lists(tmp_path):
     assert batch.lists.shape == (0, 2)
     small = {"width": 8, "inner": 8, "heads": 2, "answers": 1, "node_weight": 1.0}
     module = MODELS.build("looped_transformer", small).build(Shape(99, 2))
-    with pytest.raises(RunError, match="not the nodes of their trees"):
+    with pytest.raises(RunError, match="brackets are the nodes of their trees, and these are not"):
         module.train()(batch)
 
 
@@ -156,13 +156,13 @@ def test_scores_report_depth_malformed_answers_and_unknown_copies(corpus, deep):
 
 def test_too_long_is_an_error(corpus, monkeypatch):
     monkeypatch.setattr(pomona.models.inputs.sequences, "LONGEST", 30)
-    with pytest.raises(RunError, match="sequence models read at most 29"):
+    with pytest.raises(RunError, match="models of sequences read at most 29"):
         Sequences.of(corpus, *words_of(corpus))
 
 
 def test_answers_as_pairs_are_sent_back():
     paired = generate("orchard/easy/first-last", "train", 1, target="pair", **FEW)
-    with pytest.raises(RunError, match="one answer a tree"):
+    with pytest.raises(RunError, match="one answer for each tree"):
         Sequences.of(paired, *words_of(paired))
 
 

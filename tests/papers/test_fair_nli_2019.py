@@ -34,7 +34,7 @@ def test_every_trial_has_a_recipe_and_a_folder_of_its_own(budget):
     for trial in trials:
         assert Recipe.from_settings(json.loads(json.dumps(trial.recipe.plain))) == trial.recipe
         assert MODELS.build(trial.recipe.model, trial.recipe.settings).example == "fair_nli/hardest"
-        assert "test_selection" not in trial.recipe.fidelity
+        assert trial.recipe.select_on == "dev"
     if budget == "paper":
         assert all("width" not in trial.recipe.settings for trial in trials)  # the models' own, 100 in the paper
         assert len(paper.grid("paper", "CBoW")) == 4 * 4 * 4 * 2

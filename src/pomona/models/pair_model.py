@@ -1,4 +1,8 @@
-"""What models of sentence pairs share."""
+"""What the models of sentence pairs share: their settings, and the loss over the twelve questions.
+
+A model of pairs is a PairModel, and its module a PairModule that defines `answers`: logits for every kind of question
+that `pomona.models.inputs.pairs` describes.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +20,11 @@ from pomona.models.model import Model, Output
 from pomona.tasks.fair_nli.logic.fragment import TARGETS
 
 Activation = Literal["relu", "tanh"]
-
-
 Inner = Literal["hidden", "softmax"]
-
-
 Parts = dict[str, Tensor]  # by kind of part
 
-
 WEIGHTS: Final = (1 / 6, 1 / 6, 1 / 3, 0.8, 0.8, 1.0)
-"""How much an error counts, by kind: that of the authors' later code; the paper gives no numbers."""
+"""How much an error counts, by kind, as in the authors' later code; the paper gives no numbers."""
 
 
 @dataclass(frozen=True)
@@ -34,23 +33,26 @@ class PairModel(Model):
 
     example = "fair_nli/hardest"
 
-    width: int = 100  # of word vectors, and of whatever is made of them
-    hidden: int = 100  # of both hidden layers before the softmax
+    width: int = 100  # of the word vectors and of the vectors computed from them
+    hidden: int = 100  # units of each of the two hidden layers before the softmax
     activation: Activation = "relu"
     dropout: float = 0.0
-    intermediate: bool = True  # all twelve questions, or the label alone
-    inner: Inner = "hidden"  # what answers the eleven others: the hidden layers too, or the softmax alone
-    weights: tuple[float, ...] = WEIGHTS  # of modifiers, heads, phrases, object, negated, label
+    intermediate: bool = True  # train on all twelve questions, or on the label alone
+    inner: Inner = "hidden"  # what answers the eleven other questions: the hidden layers too, or a softmax alone
+    weights: tuple[float, ...] = WEIGHTS  # in the loss: of modifiers, heads, phrases, object, negated, label
 
     def __post_init__(self) -> None:
         if len(self.weights) != len(ASKED) or min(self.weights) < 0 or self.weights[-1] <= 0:
-            raise SpecError(f"weights = {self.weights}: one number for each of {', '.join(ASKED)}, the last above 0")
+            raise SpecError(
+                f"weights = {self.weights}: must be one number, 0 or more, for each of {', '.join(ASKED)}; the last "
+                "must be above 0"
+            )
         if not 0 <= self.dropout < 1:
-            raise SpecError(f"dropout = {self.dropout}: a share from 0 to below 1")
+            raise SpecError(f"dropout = {self.dropout}: must be at least 0 and below 1")
         if self.activation not in ("relu", "tanh"):
-            raise SpecError(f"activation = {self.activation!r}: 'relu' or 'tanh'")
+            raise SpecError(f"activation = {self.activation!r}: must be 'relu' or 'tanh'")
         if self.inner not in ("hidden", "softmax"):
-            raise SpecError(f"inner = {self.inner!r}: 'hidden' or 'softmax'")
+            raise SpecError(f"inner = {self.inner!r}: must be 'hidden' or 'softmax'")
 
     def words(self, corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         return corpus.vocabulary, ANSWERS["label"]
@@ -63,7 +65,7 @@ class PairModel(Model):
 
 
 class PairModule(nn.Module):
-    """A module of pairs: what a model adds is `answers`, logits for every kind of question."""
+    """A module that reads pairs. A model adds `answers`, the logits of every kind of question."""
 
     def __init__(self, settings: PairModel) -> None:
         super().__init__()
@@ -74,8 +76,10 @@ class PairModule(nn.Module):
         return Output(answers["label"][0], loss=self.loss(batch, answers) if self.training else None)
 
     def answers(self, batch: PairBatch, random: torch.Generator | None) -> Parts:
-        """Logits of the questions that are asked, [slots, batch, classes]; for kinds of words, which mean the same
-        wherever they stand, [pairs, classes] will do."""
+        """The logits of the questions that are asked, [slots, batch, classes].
+
+        For kinds of words, whose answers do not depend on the slot, [pairs, classes] is enough.
+        """
         raise NotImplementedError
 
     def loss(self, batch: PairBatch, answers: Parts) -> Tensor:
@@ -100,7 +104,7 @@ class PairModule(nn.Module):
 
 
 def node_accuracy(module: PairModule, feed: SentencePairs, *, size: int = 1024) -> dict[str, float]:
-    """The share of right answers to each of the twelve questions, by the name of the node."""
+    """The accuracy on each of the twelve questions, by the name of the node; `size` pairs are answered at a time."""
     module.eval()
     right = dict.fromkeys(TARGETS, 0)
     with torch.no_grad():

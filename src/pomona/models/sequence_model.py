@@ -1,4 +1,4 @@
-"""What models of sequences share."""
+"""What the models of sequences share: how they read a corpus, and which words they know."""
 
 from __future__ import annotations
 

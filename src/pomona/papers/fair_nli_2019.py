@@ -284,7 +284,7 @@ def _look_inside(run: Run) -> None:
     """Accuracy on test at each of the twelve nodes; on dev what aligned trees hand up; the tree, if one was learned."""
     if "nodes" in run.scores and {"handed_up", "tree"} & set(run.scores):
         return
-    from pomona.models.layers.aligned_tree import AlignedTree, handed_up
+    from pomona.models.layers.aligned_tree import AlignedTree, passed_to_parents
     from pomona.models.pair.learned_tree import LearnedTreeModule, phrases_in, tree_of
     from pomona.models.pair_model import PairModel, PairModule, node_accuracy
     from pomona.training.checkpoints import load, model_of
@@ -299,7 +299,7 @@ def _look_inside(run: Run) -> None:
         dev = generate(recipe.data, "dev", recipe.data_seed, **recipe.data_settings)[:4_000]
         feed = model.read(dev, vocabulary, outcomes)
     if isinstance(module, AlignedTree):
-        run.add_scores("handed_up", handed_up(module, feed))
+        run.add_scores("handed_up", passed_to_parents(module, feed))
     if isinstance(module, LearnedTreeModule):
         carried = module.eval().carried(feed.batch(np.arange(len(feed))).tokens)
         tree = tree_of(carried)

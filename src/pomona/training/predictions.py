@@ -1,4 +1,9 @@
-"""What a run said about a corpus, kept as a safetensors file; reading one needs no torch."""
+"""Predictions: what a model answered on one corpus, kept as a safetensors file. Nothing here imports torch.
+
+predictions = Predictions.load(run.predictions_at("test"))
+predictions.answers                      # [rows]: positions in predictions.outcomes
+predictions.trees                        # the binary trees that the model built, or None
+"""
 
 from __future__ import annotations
 
@@ -19,13 +24,13 @@ from pomona.trees.forest import Forest
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What a run said about a corpus: an answer and logits a row, and the trees it chose if it chooses any."""
+    """Logits and answers for every row of a corpus, and the trees that the model built, if it builds any."""
 
     corpus: str  # its fingerprint
     outcomes: tuple[Any, ...]
     logits: npt.NDArray[np.float32]  # [rows, outcomes] or [rows, answers, outcomes]
     trees: Forest | None = None
-    vocabulary: tuple[str, ...] = ()  # the words that the model knows, where that is recorded
+    vocabulary: tuple[str, ...] = ()  # the words that the model knows, where they were recorded
 
     @cached_property
     def answers(self) -> npt.NDArray[np.int64]:
@@ -59,7 +64,7 @@ class Predictions:
 
 
 def read_tensors(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """Arrays of a safetensors file and the JSON kept under `about` in its header."""
+    """The arrays of a safetensors file, and the JSON that its header holds under `about`."""
     from safetensors import SafetensorError, safe_open
 
     try:

@@ -1,16 +1,15 @@
-"""A Recipe says everything that decides a training run; a Run is the folder that training leaves behind.
+"""A Run is the folder that training fills. Nothing here imports torch, so runs can be read, compared and reported.
 
-    recipe = Recipe("treelstm", data="listops/d20s", longest=50, epochs=20, rate=1e-2)
-    run = Run.open("runs/tree", recipe)          # made, or found with the same recipe; another recipe is an error
+    run = Run.open("runs/tree", recipe)          # a new folder, or the one that holds a run of this recipe
     run.curve[-1]["dev"], run.recipe == recipe
 
-    recipe.json           the Recipe                     state.safetensors   where a killed run goes on
+    recipe.json           the Recipe                     state.safetensors   where a killed run resumes
     environment.json      versions, machine, threads     best, last          weights (.safetensors)
-    data.json             fingerprints of train and dev    certificate.json    why dev is held out, for some tasks
-    curve.jsonl           one line an epoch              predictions/        answers and trees on a corpus, by name
+    data.json             fingerprints of train and dev  certificate.json    why dev is held out, for some tasks
+    curve.jsonl           one line for each epoch        predictions/        answers and trees on a corpus, by name
     scores.json           what was measured, by corpus   .lock               held while a process trains
 
-Every file is whole or not there. Nothing here imports torch, so runs can be compared and reported without it.
+Every file is replaced as a whole, so none is ever half written.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from pomona.base.files import replacing, write_json
 from pomona.training.predictions import Predictions
 from pomona.training.recipe import Recipe
 
-LONGEST_NAME = 200  # bytes of a test's name, which becomes a file's name
+LONGEST_NAME = 200  # bytes of the name of a test, which becomes the name of a file
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +62,7 @@ class Run:
 
     @classmethod
     def open(cls, folder: str | Path, recipe: Recipe) -> Run:
-        """The run of this recipe in this folder: a new one, or the one that was begun there."""
+        """The run of this recipe in this folder: a new one, or the one that is there already."""
         folder = Path(folder)
         if (folder / "recipe.json").is_file():
             known = cls.read(folder)
@@ -72,18 +71,18 @@ class Run:
                 name = next(name for name in ours if ours[name] != theirs.get(name))
                 raise RunError(
                     f"{folder} holds a run of another recipe: there {name} = {theirs.get(name)!r}, here "
-                    f"{ours[name]!r}. Nothing was touched; take another folder or the same settings."
+                    f"{ours[name]!r}. Nothing was changed; choose another folder or the same settings."
                 )
             return known
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise RunError(f"{folder} is not empty and holds no run; nothing was touched. Take another folder.")
+            raise RunError(f"{folder} is not empty and holds no run; nothing was changed. Choose another folder.")
         run = cls(folder, recipe)
         run.write("recipe.json", recipe.plain)
         return run
 
     @classmethod
     def read(cls, folder: str | Path) -> Run:
-        """A run that is there already."""
+        """The run that a folder holds."""
         path = Path(folder) / "recipe.json"
         try:
             recipe = Recipe.from_settings(json.loads(path.read_text(encoding="utf-8")))
@@ -95,7 +94,7 @@ class Run:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from training into this folder; the system lets go when the process ends."""
+        """Keep other processes from training in this folder; the system releases the lock when the process ends."""
         try:
             with (self.folder / ".lock").open("a") as file:
                 try:
@@ -109,7 +108,7 @@ class Run:
     # -- parts -------------------------------------------------------------------------------------------------------
 
     def write(self, name: str, value: Any) -> None:
-        """Put a JSON document into the folder, whole or not at all."""
+        """Write a JSON document into the folder, as a whole or not at all."""
         try:
             write_json(self.folder / name, value)
         except FormatError as error:
@@ -123,26 +122,26 @@ class Run:
             raise RunError(f"the run cannot be saved: {error}") from error
 
     def read_json(self, name: str) -> dict[str, Any]:
-        """A JSON document of the folder; empty if it is not there."""
+        """A JSON document of the folder; empty if there is none."""
         path = self.folder / name
         try:
-            found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+            value = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         except (OSError, ValueError) as error:
             raise RunError(f"{path} cannot be read: {error}") from None
-        if not isinstance(found, dict):
+        if not isinstance(value, dict):
             raise RunError(f"{path} cannot be read: it holds no object")
-        return found
+        return value
 
     @property
     def curve(self) -> list[dict[str, Any]]:
-        """One entry an epoch: losses, dev accuracy, rate, examples a second."""
+        """One entry for each epoch: losses, accuracies, rate, step and seconds."""
         path = self.folder / "curve.jsonl"
         try:
             entries = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
         except (OSError, ValueError) as error:
             raise RunError(f"{path} cannot be read, its end may be cut off: {error}") from None
         if not all(isinstance(entry, dict) for entry in entries):
-            raise RunError(f"{path} cannot be read: a line is no object")
+            raise RunError(f"{path} cannot be read: a line holds no object")
         return entries
 
     def write_curve(self, curve: Sequence[Mapping[str, Any]]) -> None:
@@ -154,28 +153,28 @@ class Run:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """Best epoch, its dev accuracy, seconds of training; empty while the run goes on."""
+        """Best epoch, its dev accuracy, seconds of training; empty until the run is finished."""
         return self.read_json("summary.json")
 
     @property
     def data(self) -> dict[str, str]:
-        """Fingerprints of the corpora that the run was trained and chosen on."""
+        """Fingerprints of the training corpus and of the corpus that the weights are chosen on."""
         return self.read_json("data.json")
 
     @property
     def certificate(self) -> dict[str, Any]:
-        """What shows that dev is held out in the sense of the task; empty for tasks that need no such thing."""
+        """The evidence that dev is held out as the task demands; empty for tasks that need none."""
         return self.read_json("certificate.json")
 
-    def check_data(self, found: Mapping[str, str]) -> None:
-        """Keep the fingerprints, or refuse if the run was begun, and so partly trained, on other examples."""
+    def check_data(self, fingerprints: Mapping[str, str]) -> None:
+        """Record the fingerprints of a new run; an error if a run was begun on other examples."""
         if not self.data and not self.curve and not (self.folder / "state.safetensors").exists():
-            self.write("data.json", dict(found))
-        elif self.data != dict(found):
+            self.write("data.json", dict(fingerprints))
+        elif self.data != dict(fingerprints):
             raise RunError(
                 f"{self.folder} was trained on other examples than {self.recipe.data} gives now (train "
-                f"{self.data.get('train', 'unknown')[:12]}, now {found['train'][:12]}): the generator or the file has "
-                "changed. Its scores on today's splits would not be held out; train again in another folder."
+                f"{self.data.get('train', 'unknown')[:12]}, now {fingerprints['train'][:12]}): the generator or the "
+                "file has changed. Its scores on today's splits would not be held out; train again in another folder."
             )
 
     @property
@@ -192,11 +191,11 @@ class Run:
         self.write("scores.json", {**self.scores, name: dict(scores)})
 
     def predictions_at(self, name: str) -> Path:
-        """Where predictions of this name are kept; a name that would lead to another folder is an error."""
+        """The file of the predictions of this name; a name that would lead to another folder is an error."""
         if not name.isprintable() or not name or set(name) & set("/\\") or len(os.fsencode(name)) > LONGEST_NAME:
             raise RunError(
-                f"predictions cannot be kept under the name {name[:60]!r}: take a plain file name without slashes, of "
-                f"at most {LONGEST_NAME} bytes, as test"
+                f"predictions cannot be kept under the name {name[:60]!r}: choose a plain file name without slashes "
+                f"of at most {LONGEST_NAME} bytes, for example test"
             )
         return self.folder / "predictions" / f"{name}.safetensors"
 
@@ -213,7 +212,7 @@ class Run:
 
 
 def environment(**more: Any) -> dict[str, Any]:
-    """Versions and machine, for the record beside every result."""
+    """Versions and machine, to be recorded with every result."""
     versions = {}
     for package in ("pomona", "torch", "numpy", "numba", "scipy", "safetensors"):
         try:

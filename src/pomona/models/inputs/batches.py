@@ -1,4 +1,9 @@
-"""Which rows are batched together."""
+"""Which rows of a corpus go into a batch together, and their tokens side by side.
+
+bucketed(lengths, 64, key)           for training: rows of like length together, batches in random order
+shuffled(lengths, 64, key)           for training: random rows together
+by_length(lengths, 512, 1 << 13)     for answering: from short to long
+"""
 
 from __future__ import annotations
 
@@ -10,13 +15,13 @@ from pomona.base.compiled import compiled
 
 
 def bucketed(lengths: Ints, size: int, key: np.uint64, *, parts: int = 10) -> list[npt.NDArray[np.int64]]:
-    """Shuffle, cut into tenths, sort each by length, cut into batches, shuffle the batches (as the paper's code)."""
+    """Shuffle, cut into tenths, sort each by length, cut into batches, shuffle the batches (as the ListOps code)."""
     random = np.random.Generator(np.random.Philox(key=int(key)))
-    made: list[npt.NDArray[np.int64]] = []
+    batches: list[npt.NDArray[np.int64]] = []
     for part in np.array_split(random.permutation(len(lengths)), min(parts, max(1, len(lengths) // size))):
         ordered = part[np.argsort(lengths[part], kind="stable")]
-        made += [ordered[first : first + size] for first in range(0, len(ordered), size)]
-    return [made[place] for place in random.permutation(len(made))]
+        batches += [ordered[first : first + size] for first in range(0, len(ordered), size)]
+    return [batches[number] for number in random.permutation(len(batches))]
 
 
 def shuffled(lengths: Ints, size: int, key: np.uint64) -> list[npt.NDArray[np.int64]]:
@@ -26,23 +31,24 @@ def shuffled(lengths: Ints, size: int, key: np.uint64) -> list[npt.NDArray[np.in
 
 
 def by_length(lengths: Ints, size: int, area: int) -> list[npt.NDArray[np.int64]]:
-    """For answering: rows from short to long, at most `size` of them and `area` positions a batch."""
+    """Rows from short to long, in batches of at most `size` rows and `area` positions."""
     order = np.argsort(lengths, kind="stable")
-    made, first = [], 0
+    batches, first = [], 0
     while first < len(order):
         last = first + 1
         while last < len(order) and last - first < size and (last + 1 - first) * lengths[order[last]] <= area:
             last += 1
-        made.append(order[first:last])
+        batches.append(order[first:last])
         first = last
-    return made
+    return batches
 
 
 @compiled
 def padded(tokens: Ints, start: Ints, rows: Ints, width: int) -> npt.NDArray[np.int64]:
+    """The tokens of these rows side by side, [rows, width], with 0 behind the end of each."""
     out = np.zeros((len(rows), width), np.int64)
-    for place in range(len(rows)):
-        first = start[rows[place]]
-        for step in range(start[rows[place] + 1] - first):
-            out[place, step] = tokens[first + step]
+    for number in range(len(rows)):
+        first = start[rows[number]]
+        for step in range(start[rows[number] + 1] - first):
+            out[number, step] = tokens[first + step]
     return out

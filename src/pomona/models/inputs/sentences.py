@@ -1,15 +1,10 @@
-"""The one door between NumPy and torch: rows of a corpus as tensors, with a schedule for their trees.
+"""Classified sentences in the numbers of a model: tokens, answers and gold trees, and batches of them as tensors.
 
-    sentences = Sentences.of(corpus, vocabulary, outcomes)     # the corpus in a model's own numbers, once
-    for rows in bucketed(sentences.lengths, 64, key):          # batches of like length, in random order
-        batch = Batch.of(sentences, rows)
-        batch.tokens, batch.lengths, batch.targets             # [batch, length], [batch], [batch]
-        batch.schedule                                             # a level schedule over all trees, built when touched
-
-A TreeSchedule computes the trees of a whole batch height by height. Subtrees that are equal (the same children, by number) are
-one node, wherever they stand in the batch: values and gradients are those of computing each by itself, for a sixth less
-work at 64 examples and half at all. Leaves are the rows of the vocabulary. Nodes of a height are consecutive, and so
-are, for each side, those that are some node's child on that side: a projection of a height is one product of matrices.
+sentences = Sentences.of(corpus, vocabulary, outcomes)     # the whole corpus, once
+for rows in bucketed(sentences.lengths, 64, key):          # `pomona.models.inputs.batches`
+    batch = sentences.batch(rows)
+    batch.tokens, batch.lengths, batch.targets             # [batch, length], [batch], [batch]
+    batch.schedule                                         # the order of computing the gold trees, built if used
 """
 
 from __future__ import annotations
@@ -27,7 +22,8 @@ from pomona.base.arrays import Bytes, Ints
 from pomona.base.errors import FormatError, RunError
 from pomona.data.corpus import Corpus
 from pomona.models.inputs.batches import padded
-from pomona.models.inputs.schedule import TreeSchedule
+from pomona.models.inputs.numbers import answer_numbers, numbers_of, refuse_empty
+from pomona.models.inputs.schedule import ParsedSentences, TreeSchedule
 from pomona.trees.binary import binarise, from_transitions, transitions
 from pomona.trees.forest import Forest, gather
 
@@ -39,19 +35,16 @@ class Sentences:
     tokens: npt.NDArray[np.int64]
     start: npt.NDArray[np.int64]
     targets: npt.NDArray[np.int64]
-    steps: npt.NDArray[np.uint8]  # shift-reduce steps of the gold binary trees, 2n-1 a sentence
+    steps: npt.NDArray[np.uint8]  # shift-reduce steps of the gold binary trees, 2n-1 for n tokens
     vocabulary: tuple[str, ...]
 
     @classmethod
     def of(cls, corpus: Corpus, vocabulary: tuple[str, ...], outcomes: Sequence[Any]) -> Sentences:
-        """The corpus, which must be classified sentences with one tree each over words the model knows."""
-        if not len(corpus):
-            raise RunError(f"{corpus!r} is empty: there is nothing to train on or to answer")
+        """The corpus, which must be classified sentences with one tree each over words that the model knows."""
+        refuse_empty(corpus)
         if corpus.width != 1 or corpus.targets.shape[1] != 1:
             raise RunError(f"{corpus!r} has {corpus.width} trees an example; these models read one, with one answer")
-        place = {word: number for number, word in enumerate(vocabulary)}
-        table = np.array([place.get(word, -1) for word in corpus.vocabulary], np.int64)
-        tokens = table[corpus.tokens]
+        tokens = numbers_of(corpus.vocabulary, vocabulary)[corpus.tokens]
         if tokens.min(initial=0) < 0:
             first = int(np.argmax(tokens < 0))
             row = int(np.searchsorted(corpus.token_start, first, side="right")) - 1
@@ -59,18 +52,17 @@ class Sentences:
             raise RunError(
                 f"row {row} has the token {word!r}, which the model has never seen; it knows {' '.join(vocabulary)}"
             )
-        known = {outcome: number for number, outcome in enumerate(outcomes)}
-        answers = np.array([*(known.get(outcome, -1) for outcome in corpus.outcomes), -1], np.int64)
-        return cls(tokens, corpus.token_start, answers[corpus.targets[:, 0]], cls._binary(corpus), vocabulary)
+        targets = answer_numbers(corpus, outcomes)[corpus.targets[:, 0]]
+        return cls(tokens, corpus.token_start, targets, cls._binary(corpus), vocabulary)
 
     @staticmethod
     def _binary(corpus: Corpus) -> npt.NDArray[np.uint8]:
-        """Steps of trees whose leaves are the tokens: with brackets as in ListOps, or without."""
+        """The steps of binary trees whose leaves are the tokens, with brackets as in ListOps or without."""
         for tokens in (True, False):
             steps, start = transitions(binarise(corpus.forest, tokens=tokens))
             if np.array_equal((np.diff(start) + 1) // 2, corpus.lengths):
                 return steps
-        raise FormatError("the trees of this corpus do not stand over its tokens")
+        raise FormatError("the leaves of the trees of this corpus are not its tokens, with or without brackets")
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -94,7 +86,7 @@ class Sentences:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Some sentences side by side; positions behind a sentence's end hold token 0 and must not matter."""
+    """Some sentences side by side; positions behind the end of a sentence hold token 0 and must have no effect."""
 
     sentences: Sentences
     rows: npt.NDArray[np.int64]
@@ -125,8 +117,9 @@ class Batch:
     @cached_property
     def schedule(self) -> TreeSchedule:
         """The schedule of the gold trees."""
-        some = self.sentences
-        return TreeSchedule.of(some.steps, some.step_start, some.tokens, some.start, self.rows, len(some.vocabulary))
+        whole = self.sentences
+        parsed = ParsedSentences(whole.steps, whole.step_start, whole.tokens, whole.start)
+        return TreeSchedule.of(parsed, self.rows, len(whole.vocabulary))
 
     @cached_property
     def gold(self) -> Forest:
@@ -144,18 +137,16 @@ class Batch:
         """Where each sentence begins in `flat`."""
         return np.concatenate([[0], np.cumsum(self.sentences.lengths[self.rows])])
 
+    @cached_property
+    def step_start(self) -> npt.NDArray[np.int64]:
+        """Where the steps of each sentence begin: 2n-1 for n tokens."""
+        return 2 * self.start - np.arange(len(self.start))
+
     def trees(self, steps: Bytes) -> Forest:
-        """Trees over these sentences from shift-reduce steps, sentence after sentence."""
-        start = 2 * self.start - np.arange(len(self.start))
-        return from_transitions(steps, start, self.flat, self.vocabulary)
+        """The trees over these sentences that shift-reduce steps build, sentence after sentence."""
+        return from_transitions(steps, self.step_start, self.flat, self.vocabulary)
 
     def schedule_of(self, steps: Bytes) -> TreeSchedule:
         """The schedule of other trees over the same sentences."""
-        start = 2 * self.start - np.arange(len(self.start))
-        return TreeSchedule.of(steps, start, self.flat, self.start, np.arange(len(self)), len(self.vocabulary))
-
-
-# -- which rows together ----------------------------------------------------------------------------------------------
-
-
-# -- the schedule of many trees ---------------------------------------------------------------------------------------
+        parsed = ParsedSentences(steps, self.step_start, self.flat, self.start)
+        return TreeSchedule.of(parsed, np.arange(len(self)), len(self.vocabulary))

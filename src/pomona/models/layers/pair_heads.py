@@ -1,15 +1,9 @@
-"""What the models of sentence pairs share: how they read pairs, the twelve questions, the heads, the loss.
+"""Word vectors and classifiers of the models of sentence pairs.
 
-    feed = Pairs.of(corpus, vocabulary, outcomes)      # aligned trees of `fair_nli`, as token numbers and classes
-    batch = feed.batch(rows)
-    batch.tokens                                       # [batch, 2, 9]: premise and hypothesis
-    batch.words["modifier"].premise, .where            # each word pair once; which stands where: [slots, batch]
-    batch.asked["phrase"]                              # [3, batch]: classes of the three phrases
+    word = Words(settings, shape);     word(batch.tokens)                  [batch, 2, 9, width]
+    heads = Heads(settings, width);    heads(vectors, random)["label"]     [1, batch, 3]: logits
 
-Figure 4 of Geiger et al. 2019 asks twelve questions of a pair: six of words, three of phrases, two of longer parts, one
-of the sentences. Questions with the same answers share a softmax, all share two hidden layers. A pair of words means
-the same wherever it stands, so what concerns words alone is computed once for each pair of words in the batch and
-counted as often as it occurs; what is drawn at random for it (dropout, noise) is drawn once, too.
+Questions with the same number of answers share a softmax, and all share two hidden layers.
 """
 
 from __future__ import annotations
@@ -22,11 +16,6 @@ from torch import Tensor, nn
 from pomona.models.inputs.pairs import CLASSES, WordPairs
 from pomona.models.model import Shape
 from pomona.models.pair_model import Activation, PairModel, Parts
-
-# -- reading ----------------------------------------------------------------------------------------------------------
-
-
-# -- what every model of pairs is -------------------------------------------------------------------------------------
 
 
 class Words(nn.Module):
@@ -47,8 +36,9 @@ class Words(nn.Module):
 class Heads(nn.Module):
     """Two hidden layers, then a softmax for each number of classes; with `inner = "softmax"` only the label has layers.
 
-    That is what Socher et al. (2013) do, whose way the paper takes for models that compose along the aligned tree. It
-    is no small matter: a softmax alone can tell classes apart only if the vectors that are handed up do.
+    The second way is that of Socher et al. (2013), which the paper follows for models that compose along the aligned
+    tree. The difference matters: a softmax alone can tell classes apart only if the vectors that are passed to the
+    parent do.
     """
 
     def __init__(self, settings: PairModel, inputs: int) -> None:
@@ -60,21 +50,22 @@ class Heads(nn.Module):
         self.softmax = nn.ModuleDict({str(count): nn.Linear(sizes[count], count) for count in sorted(sizes)})
 
     def layered(self, kind: str) -> bool:
+        """Whether vectors of this kind go through the hidden layers."""
         return kind == "label" or self.settings.inner == "hidden"
 
     def forward(self, vectors: Parts, random: torch.Generator | None) -> Parts:
-        """Logits of all parts, in one product for each layer."""
-        share, found = self.settings.dropout, {}
+        """The logits of all parts, computed with one matrix product for each layer."""
+        share, logits = self.settings.dropout, {}
         deep = [kind for kind in vectors if self.layered(kind)]
         flat = dropped(torch.cat([vectors[kind].flatten(0, -2) for kind in deep]), share, random)
         flat = dropped(self.second(dropped(self.first(flat), share, random)), share, random)
         parts = torch.split(flat, [math.prod(vectors[kind].shape[:-1]) for kind in deep])
         for kind, part in zip(deep, parts, strict=True):
-            found[kind] = self.softmax[str(CLASSES[kind])](part).view(*vectors[kind].shape[:-1], -1)
+            logits[kind] = self.softmax[str(CLASSES[kind])](part).view(*vectors[kind].shape[:-1], -1)
         for kind in vectors:
-            if kind not in found:
-                found[kind] = self.softmax[str(CLASSES[kind])](dropped(vectors[kind], share, random))
-        return {kind: found[kind] for kind in vectors}
+            if kind not in logits:
+                logits[kind] = self.softmax[str(CLASSES[kind])](dropped(vectors[kind], share, random))
+        return {kind: logits[kind] for kind in vectors}
 
 
 class Layer(nn.Module):
@@ -91,7 +82,7 @@ class Layer(nn.Module):
 
 
 def first_weights(outputs: int, inputs: int, activation: Activation) -> Tensor:
-    """Normal, of a deviation that keeps the size of what passes through (He et al. 2015, Glorot and Bengio 2010)."""
+    """Normally distributed first weights that keep the size of the vectors (He et al. 2015, Glorot and Bengio 2010)."""
     gain = 2.0 if activation == "relu" else 1.0
     return torch.randn(outputs, inputs) * math.sqrt(gain / inputs)
 
@@ -101,7 +92,7 @@ def activated(x: Tensor, activation: Activation) -> Tensor:
 
 
 def dropped(x: Tensor, share: float, random: torch.Generator | None) -> Tensor:
-    """Dropout from the generator that is handed in; nothing without one."""
+    """Dropout as `pomona.models.model.dropped`, but the same seed gives another mask, drawn by `bernoulli_`."""
     if not share or random is None:
         return x
     kept = torch.empty_like(x, requires_grad=False).bernoulli_(1 - share, generator=random)

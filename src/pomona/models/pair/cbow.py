@@ -1,4 +1,4 @@
-"""CBoW: a sentence is the mean of its words (Geiger et al. 2019, section 5); order is lost."""
+"""CBoW: a sentence is the mean of its words (Geiger et al. 2019, section 5); word order is lost."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""TreeNN: each sentence along its own tree, h = f(W [children] + b) (Socher et al. 2011; Geiger et al. 2019).
+"""TreeNN: each sentence composed along its own tree, h = f(W [children] + b) (Socher et al. 2011; Geiger et al. 2019).
 
     phrase = (modifier, head)   object = (quantifier, verb phrase, object phrase)   negated = (negation, object)
     sentence = (quantifier, subject phrase, negated)
 
-Premise and hypothesis are rows of the same products and meet only in front of the classifier. One W for two children
-and one for three.
+Premise and hypothesis are rows of the same matrix products and are joined only before the classifier. There is one W
+for two children and one for three.
 """
 
 from __future__ import annotations
