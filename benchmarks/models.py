@@ -30,7 +30,8 @@ import torch
 from benchmarks import memory
 from pomona.base.randomness import stream_key
 from pomona.data.task import generate
-from pomona.models.inputs.sentences import Batch, Sentences, bucketed
+from pomona.models.inputs.batches import bucketed
+from pomona.models.inputs.sentences import Batch, Sentences
 from pomona.models.model import MODELS, Shape, seeded
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))  # the slow twins live beside the tests
@@ -66,7 +67,7 @@ def rl_spinn_twin(module: torch.nn.Module, batch: Batch) -> torch.Tensor:
     root, _, chosen = twins.rl_spinn_by_lists(module, tokens_of(batch), pieces)
     logits = module.classifier(root)
     reward = (logits.argmax(1) == batch.targets).float()
-    expected, penalty = module._baseline(batch, reward)
+    expected, penalty = module.expected_reward(batch, reward)
     advantage = reward - expected
     rows = torch.tensor([row for row, _ in chosen])
     policy = (advantage[rows] * torch.stack([log_pi for _, log_pi in chosen])).mean()

@@ -26,10 +26,10 @@ import torch
 from benchmarks import memory
 from pomona.base.randomness import stream_key
 from pomona.data.task import generate
-from pomona.models.inputs.sentences import bucketed, by_length, shuffled
+from pomona.models.inputs.batches import bucketed, by_length, shuffled
 from pomona.models.inputs.sequences import SequenceBatch
 from pomona.models.model import MODELS, Feed, Model, Shape, seeded
-from pomona.training.loop import ANSWER_AREA, ANSWER_ROWS, answer
+from pomona.training.predict import ANSWER_AREA, ANSWER_ROWS, answer
 
 TASK = "orchard/hard/min-max"
 SMALL = {

@@ -24,9 +24,10 @@ import torch
 
 from benchmarks.models import sgemm_peak
 from pomona.data.task import generate
+from pomona.models.inputs.pairs import ASKED, CLASSES, PairBatch, SentencePairs
 from pomona.models.layers.aligned_tree import KINDS
-from pomona.models.layers.pair_heads import ASKED, CLASSES, PairBatch, PairModel, Pairs
 from pomona.models.model import MODELS, Shape, seeded
+from pomona.models.pair_model import PairModel
 
 import oracles_pairs as twins  # isort: skip  (found by benchmarks/__init__.py)
 
@@ -44,19 +45,19 @@ class Side:
     adam: torch.optim.Optimizer
 
     @classmethod
-    def of(cls, model: PairModel, feed: Pairs) -> Side:
+    def of(cls, model: PairModel, feed: SentencePairs) -> Side:
         with seeded(1):
             module = model.build(Shape(len(feed.vocabulary), 3)).train()
         return cls(module, torch.optim.Adam(module.parameters(), 1e-3, fused=True))
 
-    def ours(self, feed: Pairs, rows: np.ndarray) -> float:
+    def ours(self, feed: SentencePairs, rows: np.ndarray) -> float:
         begin = time.process_time()
         self.adam.zero_grad()
         self.module(feed.batch(rows), torch.Generator().manual_seed(0)).loss.backward()
         self.adam.step()
         return time.process_time() - begin
 
-    def twin(self, name: str, feed: Pairs, rows: np.ndarray) -> float:
+    def twin(self, name: str, feed: SentencePairs, rows: np.ndarray) -> float:
         begin = time.process_time()
         self.adam.zero_grad()
         logits = [twins.TWINS[name](self.module, feed.tokens[row].tolist()) for row in rows]
@@ -104,7 +105,7 @@ def _attention(batch: int, rows: dict[str, int], d: int) -> int:
     return 4 * words * d * d + 2 * sum(rows[kind] for kind in ASKED) * d * d
 
 
-def race(name: str, feed: Pairs, batches: int, peak: float) -> dict[str, object]:
+def race(name: str, feed: SentencePairs, batches: int, peak: float) -> dict[str, object]:
     model = MODELS.build(name)
     ours, slow = Side.of(model, feed), Side.of(model, feed)
     best, twin = float("inf"), float("inf")
@@ -132,7 +133,7 @@ def main() -> None:
     chosen = parser.parse_args(sys.argv[1:] if sys.argv[0].endswith("pairs.py") else [])
     torch.set_num_threads(1)
     corpus = generate("fair_nli/hardest", "train", 0, (chosen.batches + 1) * BATCH)
-    feed = Pairs.of(corpus, corpus.vocabulary, ("entailment", "neutral", "contradiction"))
+    feed = SentencePairs.of(corpus, corpus.vocabulary, ("entailment", "neutral", "contradiction"))
     for name in chosen.only or NAMES:
         peak = sgemm_peak()
         print(

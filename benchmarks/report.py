@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pomona.data.task import generate
 from pomona.reports import report
-from pomona.training.run import Recipe
+from pomona.training.recipe import Recipe
 from pomona.trees.binary import random_trees
 
 from report_material import add_run, said, two_runs  # isort: skip

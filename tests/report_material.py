@@ -15,7 +15,9 @@ from pomona.data.task import generate
 from pomona.evaluation.scoring import scores_of
 from pomona.fairness import certify
 from pomona.tasks.propositional import every_sentence
-from pomona.training.run import Predictions, Recipe, Run
+from pomona.training.predictions import Predictions
+from pomona.training.recipe import Recipe
+from pomona.training.run import Run
 from pomona.trees.binary import random_trees
 from pomona.trees.forest import Forest
 

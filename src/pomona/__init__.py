@@ -27,8 +27,8 @@ _HOME = {
     "Forest": "trees.forest",
     "Operator": "trees.operators",
     "PomonaError": "base.errors",
-    "Predictions": "training.run",
-    "Recipe": "training.run",
+    "Predictions": "training.predictions",
+    "Recipe": "training.recipe",
     "Run": "training.run",
     "Score": "training.run",
     "Task": "data.task",
@@ -59,12 +59,12 @@ _HOME = {
     "model": "models.model:MODELS.add",
     "parse_f1": "evaluation.parse_f1",
     "partial_correlation": "representations.tre",
-    "predict": "training.loop",
+    "predict": "training.predict",
     "read": "data.formats",
     "read_answers": "data.answers",
     "read_orchard": "tasks.orchard.text:read",
     "report": "reports",
-    "represent": "training.loop",
+    "represent": "training.predict",
     "reproduce": "papers.reproduce",
     "read_tree": "trees.brackets:read",
     "steps": "trees.operators",
@@ -108,8 +108,11 @@ if TYPE_CHECKING:
     from pomona.shortcuts.effective_depth import effective_depth
     from pomona.shortcuts.ladder import best_accuracy, copy_ceiling, ladder
     from pomona.tasks.orchard.text import read as read_orchard
-    from pomona.training.loop import predict, represent, train
-    from pomona.training.run import Predictions, Recipe, Run, Score
+    from pomona.training.loop import train
+    from pomona.training.predict import predict, represent
+    from pomona.training.predictions import Predictions
+    from pomona.training.recipe import Recipe
+    from pomona.training.run import Run, Score
     from pomona.trees.brackets import read as read_tree
     from pomona.trees.brackets import write as write_tree
     from pomona.trees.drawing import draw, svg

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from pomona.data import formats
 from pomona.fairness import Certificate
-from pomona.training.loop import represent
+from pomona.training.predict import represent
 from pomona.training.run import Run
 
 

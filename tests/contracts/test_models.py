@@ -14,9 +14,6 @@ from pomona.data.task import generate
 from pomona.models.model import MODELS, Shape, seeded
 
 NAMES = [entry.name for entry in MODELS.entries()]
-FIDELITIES = [(), ("half_width",)]
-
-
 FEW = {"train": 1_500, "dev": 10, "test": 10}
 READERS = [name for name in NAMES if MODELS.build(name).example == "listops/d20s"]  # of one sentence each
 
@@ -41,11 +38,14 @@ def example(name):
     return Example(name)
 
 
-def made(name, fidelity=(), **settings):
-    known, model = example(name), MODELS.build(name, settings)
-    small = {"width": 16} if any(item.name == "width" for item in dataclasses.fields(model)) else {}
+def has(name, setting):
+    return setting in [item.name for item in dataclasses.fields(MODELS.build(name))]
+
+
+def made(name, **settings):
+    known, small = example(name), {"width": 16} if has(name, "width") else {}
     with seeded(5):
-        shape = Shape(len(known.vocabulary), len(known.outcomes), fidelity)
+        shape = Shape(len(known.vocabulary), len(known.outcomes))
         return MODELS.build(name, {**small, **settings}).build(shape)
 
 
@@ -77,10 +77,15 @@ def test_padding_and_order_change_nothing(name):
             assert together.trees[place] == one.trees
 
 
-@pytest.mark.parametrize("fidelity", FIDELITIES)
-@pytest.mark.parametrize("name", NAMES)
-def test_gradients_reach_every_parameter(name, fidelity):
-    module = made(name, fidelity).train()
+FLAGS = ("half_width", "left_padding", "batch_layernorm")  # of the ListOps paper's code
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [*((name, {}) for name in NAMES), *((name, {flag: True}) for name in NAMES for flag in FLAGS if has(name, flag))],
+)
+def test_gradients_reach_every_parameter(name, settings):
+    module = made(name, **settings).train()
     batch = example(name).batch(np.arange(48))
     output = module(batch, random())
     loss_of(output, batch).backward()

@@ -102,7 +102,7 @@ def test_unknown_answers_do_not_count():
 
 
 def test_too_many_words_are_an_error():
-    with pytest.raises(SpecError, match="needs 100,000 words; take 'tokens' or 'heads'"):
+    with pytest.raises(SpecError, match="needs 100,000 words; choose 'tokens' or 'heads'"):
         Targets("pair", 5, 11)
 
 
@@ -158,13 +158,13 @@ WRITERS = [
 
 def decoder_about(module, batch):
     if hasattr(module, "decoder"):
-        from pomona.models.sequence.seq2seq_transformer import About
+        from pomona.models.sequence.seq2seq_transformer import BatchDecoder
 
-        return About(module, module.encode(batch), batch.inside, None)
-    from pomona.models.sequence.seq2seq_lstm import About
+        return BatchDecoder(module, module.encode(batch), batch.inside, None)
+    from pomona.models.sequence.seq2seq_lstm import BatchDecoder
 
     states, h, c = module.encode(batch)
-    return About(module.heads, states, h, c, batch.inside, 0.0, None)
+    return BatchDecoder(module.heads, states, h, c, batch.inside, 0.0, None)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from pomona.models.layers.lstm import LSTM, states_of
+from pomona.models.layers.lstm import LSTM, Reading, states_of
 
 LENGTHS = np.array([4, 9, 1, 9, 6, 2])
 START = np.concatenate([[0], np.cumsum(LENGTHS)])
@@ -37,7 +37,7 @@ def test_the_last_cells_and_their_gradients_are_the_plain_ones(reverse):
         results = []
         for plain in (False, True):
             given = table.clone().requires_grad_(), weight.clone().requires_grad_()
-            h, c = states_of(*given, TOKENS, START, reverse=reverse, plain=plain)
+            h, c = states_of(*given, Reading(TOKENS, START, reverse), plain=plain)
             loss = parts[0] * (h * outward).sum() + parts[1] * (c * onward).sum()
             results.append([h.detach(), c.detach(), *torch.autograd.grad(loss, given)])
         for fast, slow in zip(*results, strict=True):

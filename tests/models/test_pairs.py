@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 import oracles_pairs as twins
 from pomona.base.errors import RunError, SpecError
 from pomona.data.task import generate
-from pomona.models.layers.aligned_tree import handed_up
-from pomona.models.layers.pair_heads import ASKED, CLASSES, PairModel, Pairs, node_accuracy
+from pomona.models.inputs.pairs import ASKED, CLASSES, SentencePairs
+from pomona.models.layers.aligned_tree import passed_to_parents
 from pomona.models.model import MODELS, Shape, seeded
 from pomona.models.pair.learned_tree import phrases_in, tree_of
+from pomona.models.pair_model import PairModel, node_accuracy
 from pomona.tasks.fair_nli.logic.aligned import OUTCOMES, aligned, generated_vocabulary
 from pomona.tasks.fair_nli.logic.fragment import TARGETS
 from pomona.tasks.fair_nli.logic.relations import Relation
@@ -30,7 +31,7 @@ def corpus():
 
 @pytest.fixture(scope="module")
 def feed(corpus):
-    return Pairs.of(corpus, corpus.vocabulary, MODELS.build("cbow").words(corpus)[1])
+    return SentencePairs.of(corpus, corpus.vocabulary, MODELS.build("cbow").words(corpus)[1])
 
 
 def made(name, feed, **more):
@@ -196,7 +197,9 @@ def test_word_pairs_are_each_there_once_and_found_where_they_stand(feed, rows):
 def test_swapping_the_sentences_asks_for_converse_relations(corpus, feed):
     """Premise and hypothesis change places: every relation becomes its converse, contradictions stay."""
     tokens = corpus.tokens.reshape(-1, 2, 9)[:, ::-1].reshape(-1, 18)
-    turned = Pairs.of(aligned(tokens, corpus.vocabulary), corpus.vocabulary, ("entailment", "neutral", "contradiction"))
+    turned = SentencePairs.of(
+        aligned(tokens, corpus.vocabulary), corpus.vocabulary, ("entailment", "neutral", "contradiction")
+    )
     four = [Relation.EQ, Relation.FWD, Relation.REV, Relation.IND]
     converse = {2: [0, 1], 4: [four.index(one.converse) for one in four], 7: [int(one.converse) for one in Relation]}
     for kind, nodes in ASKED.items():
@@ -253,26 +256,26 @@ def test_noise_is_drawn_in_training_and_makes_no_vector_longer(feed):
 
 def test_an_exchange_within_classes_changes_nothing_for_a_bottleneck(feed):
     """Its nodes hand up nothing but a class; a tree of free vectors hands up more, and answers otherwise."""
-    some = Pairs(feed.tokens[:200], feed.classes[:200], feed.vocabulary)
+    some = SentencePairs(feed.tokens[:200], feed.classes[:200], feed.vocabulary)
     gold = made("relation_bottleneck", feed, channel="gold").train()
     gold.eval = lambda: gold  # in training this channel hands up the true classes
-    for within, kept in handed_up(gold, some).values():
+    for within, kept in passed_to_parents(gold, some).values():
         assert within == pytest.approx(0, abs=1e-12)
         assert kept == 1.0
-    free = handed_up(made("comptreenn", feed), some)
+    free = passed_to_parents(made("comptreenn", feed), some)
     assert free["object"][0] > 0.5
     assert free["object"][1] < 1.0
 
 
 def test_words_that_were_never_seen_are_named(corpus):
     with pytest.raises(RunError, match=r"row 0 has the word '\w+', which the model has never seen"):
-        Pairs.of(corpus, ("every", "some"), ("entailment",))
+        SentencePairs.of(corpus, ("every", "some"), ("entailment",))
     with pytest.raises(RunError, match="is empty"):
-        Pairs.of(corpus[:0], corpus.vocabulary, ("entailment",))
+        SentencePairs.of(corpus[:0], corpus.vocabulary, ("entailment",))
 
 
 def test_labels_in_another_order_keep_their_meaning(corpus, feed):
-    turned = Pairs.of(corpus, corpus.vocabulary, ("contradiction", "neutral", "entailment"))
+    turned = SentencePairs.of(corpus, corpus.vocabulary, ("contradiction", "neutral", "entailment"))
     assert (turned.targets == 2 - feed.targets).all()
     assert OUTCOMES[7:10] == ("entailment", "neutral", "contradiction")
     assert len(generated_vocabulary(4)) == len(feed.vocabulary)
@@ -281,8 +284,8 @@ def test_labels_in_another_order_keep_their_meaning(corpus, feed):
 @pytest.mark.parametrize(
     ("name", "wrong", "said"),
     [
-        ("cbow", {"weights": (1.0,)}, "one number for each of modifier"),
-        ("cbow", {"dropout": 1.0}, "share from 0 to below 1"),
+        ("cbow", {"weights": (1.0,)}, "one number, 0 or more, for each of modifier"),
+        ("cbow", {"dropout": 1.0}, "dropout = 1.0: must be at least 0 and below 1"),
         ("comptreenn", {"tying": "kind"}, "tying"),
         ("comptreenn", {"activation": "gelu"}, "activation"),
         ("relation_bottleneck", {"channel": "wide"}, "channel"),

@@ -82,7 +82,7 @@ def test_every_list_is_supervised_with_its_value(corpus):
 def test_lists_with_equal_content_are_computed_once(corpus):
     _, _, feed = built(corpus)
     twice, once = feed.batch(np.array([3, 3])), feed.batch(np.array([3]))
-    assert len(twice.plan) == len(once.plan)
+    assert len(twice.schedule) == len(once.schedule)
 
 
 def test_answers_as_pairs_and_unknown_operators_are_sent_back(corpus):

@@ -10,8 +10,11 @@ from pomona.base.compiled import fused
 from pomona.base.errors import RunError
 from pomona.base.randomness import stream_key
 from pomona.data.task import generate
-from pomona.models.inputs.sentences import Batch, Plan, Sentences, bucketed, by_length, shuffled
-from pomona.models.layers.tree_lstm import TreeLSTM, _exp
+from pomona.models.inputs.batches import bucketed, by_length, shuffled
+from pomona.models.inputs.schedule import ParsedSentences, TreeSchedule
+from pomona.models.inputs.sentences import Batch, Sentences
+from pomona.models.layers.rows import exp32
+from pomona.models.layers.tree_lstm import TreeLSTM
 
 
 @pytest.fixture(scope="module")
@@ -34,40 +37,43 @@ def subtrees(steps, tokens):
     return nodes
 
 
-def unfolded(plan, node):
-    if node < plan.leaves:
+def unfolded(schedule, node):
+    if node < schedule.leaves:
         return int(node)
-    k = node - plan.leaves
-    return (unfolded(plan, plan.left[k]), unfolded(plan, plan.right[k]))
+    k = node - schedule.leaves
+    return (unfolded(schedule, schedule.left[k]), unfolded(schedule, schedule.right[k]))
 
 
 @pytest.mark.parametrize("share", [True, False])
-def test_a_plan_is_the_trees(sentences, share):
+def test_a_schedule_has_the_trees(sentences, share):
     rows = np.array([5, 3, 77, 5, 120])
     some = sentences
-    plan = Plan.of(some.steps, some.step_start, some.tokens, some.start, rows, len(some.vocabulary), share=share)
+    parsed = ParsedSentences(some.steps, some.step_start, some.tokens, some.start)
+    schedule = TreeSchedule.of(parsed, rows, len(some.vocabulary), share=share)
     expected = []
     for row in rows:
         steps = some.steps[some.step_start[row] : some.step_start[row + 1]].tolist()
         expected.append(subtrees(steps, some.tokens[some.start[row] : some.start[row + 1]].tolist()))
     flat = [node for nodes in expected for node in nodes]
-    assert [unfolded(plan, node) for node in plan.place] == flat
-    assert [unfolded(plan, node) for node in plan.root] == [nodes[-1] for nodes in expected]
+    assert [unfolded(schedule, node) for node in schedule.node_at] == flat
+    assert [unfolded(schedule, node) for node in schedule.root] == [nodes[-1] for nodes in expected]
     inner = [node for node in flat if isinstance(node, tuple)]
-    assert len(plan) == (len(set(inner)) if share else len(inner))
+    assert len(schedule) == (len(set(inner)) if share else len(inner))
 
 
-def test_a_plan_goes_from_the_leaves_up(sentences):
-    plan = Batch.of(sentences, np.arange(200)).plan
-    for low, high, left_low, left_high in zip(plan.at, plan.at[1:], plan.left_at, plan.left_at[1:], strict=False):
-        assert plan.left[low:high].max() < plan.leaves + low
-        assert plan.right[low:high].max() < plan.leaves + low
-        own = plan.own_left[low:high]
+def test_a_schedule_goes_from_the_leaves_up(sentences):
+    schedule = Batch.of(sentences, np.arange(200)).schedule
+    for low, high, left_low, left_high in zip(
+        schedule.at, schedule.at[1:], schedule.left_at, schedule.left_at[1:], strict=False
+    ):
+        assert schedule.left[low:high].max() < schedule.leaves + low
+        assert schedule.right[low:high].max() < schedule.leaves + low
+        own = schedule.own_left[low:high]
         assert own[own >= 0].tolist() == list(range(left_low, left_high))
-    inner = plan.left >= plan.leaves
-    assert np.array_equal(plan.left_row[inner], plan.own_left[plan.left[inner] - plan.leaves])
-    inner = plan.right >= plan.leaves
-    assert np.array_equal(plan.right_row[inner], plan.own_right[plan.right[inner] - plan.leaves])
+    inner = schedule.left >= schedule.leaves
+    assert np.array_equal(schedule.left_row[inner], schedule.own_left[schedule.left[inner] - schedule.leaves])
+    inner = schedule.right >= schedule.leaves
+    assert np.array_equal(schedule.right_row[inner], schedule.own_right[schedule.right[inner] - schedule.leaves])
 
 
 @pytest.mark.parametrize("make", [bucketed, shuffled])
@@ -110,7 +116,7 @@ def test_an_empty_corpus_is_an_error(corpus):
 @fused
 def _exp_of(x, out):
     for k in range(len(x)):
-        out[k] = _exp(x[k])
+        out[k] = exp32(x[k])
 
 
 def test_the_exponential_is_right_to_the_last_bits():
@@ -129,10 +135,10 @@ def test_the_compiled_treelstm_is_the_plain_one(sentences, kind, limit):
     cell = TreeLSTM(12).to(kind)
     leaf = torch.randn(len(sentences.vocabulary), 24, dtype=kind, requires_grad=True)
     weights = [leaf, *cell.parameters()]
-    outward = torch.randn(len(sentences.vocabulary) + len(batch.plan), 12, dtype=kind)
+    outward = torch.randn(len(sentences.vocabulary) + len(batch.schedule), 12, dtype=kind)
     results = []
     for plain in (False, True):
-        nodes = cell(batch.plan, *leaf.chunk(2, 1), plain=plain)
+        nodes = cell(batch.schedule, *leaf.chunk(2, 1), plain=plain)
         results.append([nodes.detach(), *torch.autograd.grad((nodes * outward).sum(), weights)])
     for fast, slow in zip(*results, strict=True):
         assert (fast - slow).abs().max() <= limit * slow.abs().max()
@@ -141,7 +147,7 @@ def test_the_compiled_treelstm_is_the_plain_one(sentences, kind, limit):
 def test_nodes_cannot_be_differentiated_twice_by_mistake(sentences):
     batch, cell = Batch.of(sentences, np.arange(4)), TreeLSTM(4)
     leaf = torch.randn(len(sentences.vocabulary), 8, requires_grad=True)
-    total = cell(batch.plan, *leaf.chunk(2, 1)).sum()
+    total = cell(batch.schedule, *leaf.chunk(2, 1)).sum()
     total.backward(retain_graph=True)
-    with pytest.raises(RuntimeError, match="differentiated twice"):
+    with pytest.raises(RuntimeError, match="backward was called twice"):
         total.backward()

@@ -14,7 +14,7 @@ from pomona.data.task import generate
 from pomona.evaluation.scoring import scores_of
 from pomona.models.inputs.sequences import EOS, MALFORMED, SPECIAL, UNKNOWN, Sequences, words_of
 from pomona.models.model import MODELS, Shape, seeded
-from pomona.training.run import Predictions
+from pomona.training.predictions import Predictions
 
 FEW = {"train": 80, "dev": 5, "test": 30, "iid": 0}
 
@@ -62,8 +62,7 @@ def test_every_list_is_where_it_opens_and_has_its_value(task, settings):
     rows = np.array([11, 2, 2, 60])
     batch = feed.batch(rows)
     found = {
-        (row, place): value
-        for (row, place), value in zip(batch.lists.tolist(), batch.values.tolist(), strict=True)
+        (row, place): value for (row, place), value in zip(batch.lists.tolist(), batch.values.tolist(), strict=True)
     }
     wanted = {}
     for number, row in enumerate(rows.tolist()):
@@ -111,7 +110,7 @@ def test_texts_whose_brackets_are_no_nodes_have_no_lists(tmp_path):
     assert batch.lists.shape == (0, 2)
     small = {"width": 8, "inner": 8, "heads": 2, "answers": 1, "node_weight": 1.0}
     module = MODELS.build("looped_transformer", small).build(Shape(99, 2))
-    with pytest.raises(RunError, match="not the nodes of their trees"):
+    with pytest.raises(RunError, match="brackets are the nodes of their trees, and these are not"):
         module.train()(batch)
 
 
@@ -157,13 +156,13 @@ def test_scores_report_depth_malformed_answers_and_unknown_copies(corpus, deep):
 
 def test_too_long_is_an_error(corpus, monkeypatch):
     monkeypatch.setattr(pomona.models.inputs.sequences, "LONGEST", 30)
-    with pytest.raises(RunError, match="sequence models read at most 29"):
+    with pytest.raises(RunError, match="models of sequences read at most 29"):
         Sequences.of(corpus, *words_of(corpus))
 
 
 def test_answers_as_pairs_are_sent_back():
     paired = generate("orchard/easy/first-last", "train", 1, target="pair", **FEW)
-    with pytest.raises(RunError, match="one answer a tree"):
+    with pytest.raises(RunError, match="one answer for each tree"):
         Sequences.of(paired, *words_of(paired))
 
 

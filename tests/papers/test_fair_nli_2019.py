@@ -11,14 +11,15 @@ from pomona.base.errors import RunError
 from pomona.data.task import generate
 from pomona.fairness import certify, check
 from pomona.fairness.certificates import Certificate
-from pomona.models.layers.pair_heads import evidence_of_split
+from pomona.models.inputs.pairs import evidence_of_split
 from pomona.models.model import MODELS
 from pomona.papers import fair_nli_2019 as paper
 from pomona.papers.reproduce import reproduce
 from pomona.tasks.fair_nli.logic.aligned import LEXICAL
 from pomona.tasks.fair_nli.logic.fragment import TARGETS
-from pomona.training.loop import corpora
-from pomona.training.run import Recipe, Run
+from pomona.training.data import corpora
+from pomona.training.recipe import Recipe
+from pomona.training.run import Run
 
 SMALL = {"train": 1_500, "dev": 200, "test": 300}
 
@@ -33,7 +34,7 @@ def test_every_trial_has_a_recipe_and_a_folder_of_its_own(budget):
     for trial in trials:
         assert Recipe.from_settings(json.loads(json.dumps(trial.recipe.plain))) == trial.recipe
         assert MODELS.build(trial.recipe.model, trial.recipe.settings).example == "fair_nli/hardest"
-        assert "test_selection" not in trial.recipe.fidelity
+        assert trial.recipe.select_on == "dev"
     if budget == "paper":
         assert all("width" not in trial.recipe.settings for trial in trials)  # the models' own, 100 in the paper
         assert len(paper.grid("paper", "CBoW")) == 4 * 4 * 4 * 2

@@ -7,7 +7,7 @@ import pytest
 from pomona.papers import orchard_2021 as paper
 from pomona.papers.orchard_2021 import Curve, recipes, trends
 from pomona.papers.reproduce import BUDGETS, reproduce
-from pomona.training.loop import model_of
+from pomona.training.checkpoints import model_of
 
 
 @pytest.mark.parametrize("budget", BUDGETS)

@@ -18,7 +18,9 @@ from pomona.evaluation.accuracy import accuracy, grouped, wilson
 from pomona.evaluation.scoring import scores_of
 from pomona.papers import listops_2018
 from pomona.papers.reproduce import reproduce
-from pomona.training.run import Predictions, Recipe, Run
+from pomona.training.predictions import Predictions
+from pomona.training.recipe import Recipe
+from pomona.training.run import Run
 from pomona.trees.binary import binarise, branching
 
 
@@ -83,7 +85,7 @@ def test_every_row_of_the_paper_has_recipes_or_needs_none():
             assert len({recipe.key for recipe in recipes}) == len(recipes)
             for recipe in recipes:
                 assert recipe.longest == 50  # the paper's filter
-                assert "test_selection" not in recipe.fidelity
+                assert recipe.select_on == "dev"
                 assert Recipe.from_settings(json.loads(json.dumps(recipe.plain))) == recipe
 
 

@@ -29,7 +29,9 @@ from pomona.reports.packing import answers_block, corpus_block, narrow, pack, un
 from pomona.reports.page import MARK, embedded, report
 from pomona.reports.plots import all_plots
 from pomona.tasks.propositional import every_sentence
-from pomona.training.run import Predictions, Recipe, Run
+from pomona.training.predictions import Predictions
+from pomona.training.recipe import Recipe
+from pomona.training.run import Run
 from pomona.trees.binary import random_trees
 from report_material import (
     CELLS,

@@ -15,10 +15,15 @@ import pytest
 import torch
 
 from pomona.base.errors import RunError, SpecError
+from pomona.base.randomness import stream_key
 from pomona.data import formats
 from pomona.data.task import generate
-from pomona.training.loop import _Trainer, build, load, predict, read_torch, represent, train
-from pomona.training.run import Recipe, Run
+from pomona.training.checkpoints import build, load, read_torch
+from pomona.training.data import corpora, fresh_corpus, held_out_keys
+from pomona.training.loop import Trainer, learning_rate, train
+from pomona.training.predict import predict, represent
+from pomona.training.recipe import Recipe
+from pomona.training.run import Run
 
 SMALL = Recipe(
     "treelstm",
@@ -111,9 +116,9 @@ def test_steps_in_which_a_weight_has_no_gradient_do_not_count_for_it(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"model": "seq2seq_lstm", "data": "orchard/easy/first-last", "fidelity": ("half_width",)}, "lstm is none"),
+        ({"model": "seq2seq_lstm", "settings": {"half_width": True}}, "seq2seq_lstm has no setting 'half_width'"),
         ({"data": "FILE", "data_settings": {"nonsense": 3}}, "is a file: it has no settings"),
-        ({"data": "FILE", "data_settings": {}, "fidelity": ("test_selection",)}, "no test split to select on"),
+        ({"data": "FILE", "data_settings": {}, "select_on": "test"}, "no test split to select on"),
     ],
 )  # fmt: skip
 def test_what_would_do_nothing_is_refused(tmp_path, change, words):
@@ -126,12 +131,12 @@ def test_what_would_do_nothing_is_refused(tmp_path, change, words):
 
 
 def test_the_papers_quirks_change_what_they_say(tmp_path):
-    plain, half = (build(dataclasses.replace(SMALL, fidelity=some), ("a",) * 15, tuple(range(10))) for some in
-                   ((), ("half_width",)))  # fmt: skip
+    plain, half = (
+        build(dataclasses.replace(SMALL, settings={"width": 8, "half_width": flag}), ("a",) * 15, tuple(range(10)))
+        for flag in (False, True)
+    )
     assert plain.leaf.shape[1] == 2 * half.leaf.shape[1]
-    from pomona.training.loop import corpora
-
-    chosen = corpora(dataclasses.replace(SMALL, fidelity=("test_selection",)))[1]
+    chosen = corpora(dataclasses.replace(SMALL, select_on="test"))[1]
     test = generate("listops/d20s", split="test", train=400, dev=50, test=50)
     assert chosen.fingerprint == test.fingerprint != corpora(SMALL)[1].fingerprint
 
@@ -146,7 +151,7 @@ def test_a_model_of_the_processor_is_not_sent_elsewhere(tmp_path, monkeypatch):
 
 def test_a_run_killed_between_two_files_ends_with_the_same_bits(tmp_path, whole, monkeypatch):
     """Best weights and curve of the second epoch are written, its state is not."""
-    honest, saves = _Trainer._save, []
+    honest, saves = Trainer.save, []
 
     def fail(self):
         saves.append(self.state.epoch)
@@ -154,7 +159,7 @@ def test_a_run_killed_between_two_files_ends_with_the_same_bits(tmp_path, whole,
             raise Killed
         honest(self)
 
-    monkeypatch.setattr(_Trainer, "_save", fail)
+    monkeypatch.setattr(Trainer, "save", fail)
     with pytest.raises(Killed):
         train(SMALL, tmp_path / "run")
     monkeypatch.undo()
@@ -163,7 +168,7 @@ def test_a_run_killed_between_two_files_ends_with_the_same_bits(tmp_path, whole,
 
 def test_a_process_that_is_killed_leaves_a_run_that_goes_on(tmp_path, whole):
     code = (
-        "import sys, json, time; from pomona.training.run import Recipe; from pomona.training.loop import train\n"
+        "import sys, json, time; from pomona.training.recipe import Recipe; from pomona.training.loop import train\n"
         "wait = lambda now: time.sleep(30 * (now.step == 9))\n"  # so that it is surely still at work when it is killed
         "train(Recipe.from_settings(json.loads(sys.argv[1])), sys.argv[2], save_every=0.0, progress=wait)"
     )
@@ -247,15 +252,22 @@ def test_of_epochs_that_are_equally_right_on_dev_the_one_with_the_least_loss_is_
 
 def test_the_rate_rises_and_then_falls_with_the_root_of_the_steps(tmp_path):
     recipe = dataclasses.replace(SMALL, schedule="inverse_sqrt", warmup=4, betas=(0.9, 0.98))
-    trainer = _Trainer(Run.open(tmp_path / "run", recipe), torch.device("cpu"), 60.0, None)
+    trainer = Trainer(Run.open(tmp_path / "run", recipe), torch.device("cpu"), 60.0, None)
     assert trainer.adam.param_groups[0]["betas"] == (0.9, 0.98)
-    rates = []
-    for step in (0, 1, 3, 15, 63):
-        trainer.state.step = step
-        rates.append(trainer._rate(10) / recipe.rate)
+    rates = [learning_rate(recipe, step, 30) / recipe.rate for step in (0, 1, 3, 15, 63)]
     assert rates == pytest.approx([0.25, 0.5, 1.0, 0.5, 0.25])
-    with pytest.raises(SpecError, match="Adam's means forget"):
+    with pytest.raises(SpecError, match="decay rates of Adam's means"):
         dataclasses.replace(SMALL, betas=(0.9, 1.0))
+
+
+def test_a_cosine_falls_from_the_rate_to_a_hundredth_of_it(tmp_path):
+    recipe = dataclasses.replace(SMALL, schedule="cosine", epochs=2, rate=0.01)
+    rates = [learning_rate(recipe, step, 100) for step in (0, 25, 50, 75, 100, 200)]
+    assert rates == pytest.approx([0.01, 0.0085502, 0.00505, 0.0015498, 1e-4, 1e-4], rel=1e-4)
+    run = train(recipe, tmp_path / "run")
+    steps, last = run.summary["steps"], run.curve[-1]["rate"]
+    assert last == learning_rate(recipe, steps - 1, steps)
+    assert 1e-4 < last < 2e-4
 
 
 def test_the_rate_falls_when_dev_does_not_improve_and_training_stops(tmp_path):
@@ -328,8 +340,6 @@ def test_a_diverging_run_says_so(tmp_path):
 
 
 def test_training_on_a_file_holds_out_dev_and_leaves_out_what_is_excluded(tmp_path):
-    from pomona.training.loop import corpora
-
     corpus = generate("listops/d20s", split="train", train=300, dev=5, test=5)
     path, test = tmp_path / "train.tsv", tmp_path / "test.tsv"
     formats.write(corpus, path)
@@ -348,30 +358,28 @@ def test_quirks_of_the_papers_code_change_what_they_should(name):
     corpus = generate("listops/d20s", split="train", train=300, dev=5, test=5)
     sentences = Sentences.of(corpus, corpus.vocabulary, corpus.outcomes)
     rows = np.argsort(sentences.lengths)[[10, 250]]
-    for fidelity, same in (((), True), ((name,), False)):
-        recipe = Recipe("lstm", {"width": 8}, fidelity=fidelity)
+    for flag in (False, True):
+        recipe = Recipe("lstm", {"width": 8, name: flag})
         module = build(recipe, corpus.vocabulary, corpus.outcomes).double().eval()
         alone, together = (module(Batch.of(sentences, some)).logits[0] for some in (rows[:1], rows))
-        assert torch.allclose(alone, together, rtol=0, atol=1e-9) == same
+        assert torch.allclose(alone, together, rtol=0, atol=1e-9) != flag
 
 
 def test_fresh_examples_every_epoch_and_none_of_them_held_out(tmp_path):
     """Each epoch has its own draw, without dev and test; killed and begun again it ends with the same bits."""
-    from pomona.training import loop as training
-
     few = {"train": 300, "dev": 200, "test": 200}
     recipe = Recipe("lstm", {"width": 8}, data_settings=few, dev_rows=200, epochs=3, fresh=True, longest=30)
-    first, dev = training.corpora(recipe)
-    held_out = training.held_out_keys(recipe, dev)
+    first, dev = corpora(recipe)
+    held_out = held_out_keys(recipe, dev)
     test = generate("listops/d20s", "test", 0, **few)
     assert set(held_out.tolist()) == set(dev.keys.tolist()) | set(test.keys.tolist())
-    draws = [first, *(training.fresh_corpus(recipe, epoch, held_out) for epoch in (1, 2))]
+    draws = [first, *(fresh_corpus(recipe, epoch, held_out) for epoch in (1, 2))]
     for number, draw in enumerate(draws):
         assert draw.lengths.max() <= 30
         assert not np.isin(draw.keys, held_out).any()
         assert all(np.isin(draw.keys, other.keys).mean() < 0.5 for other in draws[:number])
-    everything = generate("listops/d20s", "train", int(training.stream_key("fresh", 0, 1)) >> 1, **few)
-    kept = training.fresh_corpus(recipe, 1, everything.keys[:50])
+    everything = generate("listops/d20s", "train", int(stream_key("fresh", 0, 1)) >> 1, **few)
+    kept = fresh_corpus(recipe, 1, everything.keys[:50])
     assert not np.isin(kept.keys, everything.keys[:50]).any()
     whole = train(recipe, tmp_path / "whole")
 

@@ -17,7 +17,8 @@ import numpy.typing as npt
 from pomona.base.arrays import Ints
 from pomona.base.errors import MeasureError
 from pomona.data.corpus import Corpus
-from pomona.training.run import Predictions, Score
+from pomona.training.predictions import Predictions
+from pomona.training.run import Score
 
 
 def accuracy(corpus: Corpus, predictions: Predictions) -> Score:

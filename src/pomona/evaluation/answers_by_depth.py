@@ -17,7 +17,7 @@ import numpy as np
 
 from pomona.data.corpus import Corpus
 from pomona.evaluation.accuracy import right_answers, wilson
-from pomona.training.run import Predictions
+from pomona.training.predictions import Predictions
 
 ORDINALS = ("first", "second", "third", "fourth")
 MALFORMED = "malformed"

@@ -16,7 +16,7 @@ from pomona.data.corpus import Corpus
 from pomona.evaluation.accuracy import accuracy, grouped
 from pomona.evaluation.answers_by_depth import answers_by_depth, malformed, unknown_copies
 from pomona.evaluation.parse_f1 import average_depth, list_recall, parse_f1
-from pomona.training.run import Predictions
+from pomona.training.predictions import Predictions
 from pomona.trees.binary import binarise, branching
 
 LENGTHS = (20, 50, 100, 200)  # the buckets of the specification

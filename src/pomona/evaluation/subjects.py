@@ -36,7 +36,8 @@ from pomona.data.corpus import Corpus
 from pomona.data.sources import corpus_from, training_for
 from pomona.evaluation.accuracy import check_same
 from pomona.evaluation.evaluation import Evaluation, evaluated
-from pomona.training.run import Predictions, Run
+from pomona.training.predictions import Predictions
+from pomona.training.run import Run
 
 ROWS, AREA = 256, 1 << 14  # rows and positions of a batch
 
@@ -81,7 +82,7 @@ def answers_of(
         if isinstance(subject, Answers):
             return subject
     if isinstance(subject, Run):
-        from pomona.training.loop import predict
+        from pomona.training.predict import predict
 
         return of_predictions(predict(subject, corpus, which=which), corpus, name or str(subject.folder))
     if isinstance(subject, Predictions):
@@ -215,8 +216,9 @@ def _reads_batches(module: Any) -> bool:
 def _by_batch(
     module: Any, corpus: Corpus, rows: int, words: tuple[str, ...], answers: tuple[Any, ...]
 ) -> tuple[npt.NDArray[Any], Any]:
-    from pomona.models.inputs.sentences import Batch, Sentences, by_length
-    from pomona.training.loop import answer
+    from pomona.models.inputs.batches import by_length
+    from pomona.models.inputs.sentences import Batch, Sentences
+    from pomona.training.predict import answer
 
     sentences = Sentences.of(corpus, words, answers)
     device = _device(module)
@@ -226,7 +228,7 @@ def _by_batch(
 def _by_tensors(module: Any, corpus: Corpus, rows: int, words: tuple[str, ...]) -> tuple[npt.NDArray[Any], Any]:
     import torch
 
-    from pomona.models.inputs.sentences import by_length
+    from pomona.models.inputs.batches import by_length
 
     device = _device(module)
     tokens = _in_numbers(corpus, words)

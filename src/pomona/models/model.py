@@ -1,4 +1,4 @@
-"""What every model is: settings that build a module, and a module that reads a Batch and gives an Output.
+"""What every model is: settings that build a module, and a module that reads a batch and gives an Output.
 
     @MODELS.add("mean")
     @dataclass(frozen=True)
@@ -7,12 +7,13 @@
         width: int = 64
         def build(self, shape): return MeanModule(self, shape)
 
-A new model is one new file in `pomona.models`; its fields are its settings, and the contract tests pick it up. A module
-draws its first weights from torch's generator, which training seeds for it, and everything else from the generator it
-is handed: `module(batch, random)`. Without one, or in evaluation, it must not draw at all.
+A new model is one new file in `pomona.models.sentence`, `.pair` or `.sequence`. Its fields are its settings, and the
+contract tests find it. A module draws its first weights from torch's generator, which training seeds for it, and
+everything else from the generator that it is called with: `module(batch, random)`. Without a generator, and in
+evaluation, it must not draw at all.
 
-A model that does not read sentences with one tree and one answer says so in `read`: it turns a corpus into a Feed of
-its own, whose batches are what its module is handed. Training asks nothing of them but `targets`.
+A model that reads anything else than sentences with one tree and one answer defines `read`: it turns a corpus into a
+Feed of its own, whose batches its module is called with. Training uses nothing of them but `targets`.
 """
 
 from __future__ import annotations
@@ -39,35 +40,34 @@ class Feed(Protocol):
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """What a row costs: rows of like length are batched together."""
+        """The cost of each row; rows of like length are batched together."""
 
     @property
     def targets(self) -> npt.NDArray[np.int64]:
-        """[rows] or [rows, answers], positions among the outcomes; -1 where there is no answer."""
+        """[rows] or [rows, answers]: positions among the outcomes; -1 where there is no answer."""
 
     def __len__(self) -> int: ...
 
     def batch(self, rows: Ints, device: torch.device | str = "cpu") -> Any:
-        """What the module is handed: it has `rows`, and `targets` as a tensor."""
+        """What the module is called with: it has `rows`, and `targets` as a tensor."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a module must know of its task: how many words and answers there are, and which quirks are asked for."""
+    """What a module must know of its task: how many words and how many answers there are."""
 
     vocabulary: int
     classes: int
-    fidelity: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Output:
     """What a model says of a batch.
 
-    `trees` are the binary trees it built, if any; `nodes` has a row for each of their nodes in post-order, or, without
-    trees, for each token. `sentences` has a row for each example, where neither its root nor its last token stands for
-    it. All three are given in evaluation only. The loss is the cross entropy of the logits unless the module gives its
-    own as `loss`; `penalty` is added to either.
+    `trees` are the binary trees that it built, if any; `nodes` has a row for each of their nodes in post-order, or,
+    without trees, for each token. `sentences` has a row for each example, for models in which neither the root nor the
+    last token stands for the whole. All three are given in evaluation only. The loss is the cross entropy of the logits
+    unless the module gives its own as `loss`; `penalty` is added to either.
     """
 
     logits: Tensor  # [batch, classes] or [batch, answers, classes]
@@ -84,19 +84,18 @@ class Model:
 
     name: ClassVar[str]
     example: ClassVar[str] = "listops/d20s"  # a task that it can be trained on
-    gpu: ClassVar[bool] = True  # whether it can be computed anywhere but on the processor
-    quirks: ClassVar[bool] = False  # whether it can have those of the ListOps paper's code
+    gpu: ClassVar[bool] = True  # False if it can be computed on the processor only
 
     def words(self, corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """The words that the model knows and the answers it may give, from what it is trained on."""
+        """The words that the model knows and the answers that it may give, from the corpus that it is trained on."""
         return corpus.vocabulary, corpus.outcomes
 
     def read(self, corpus: Corpus, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> Feed:
-        """The corpus in the model's own numbers."""
+        """The corpus in the numbers of the model."""
         return Sentences.of(corpus, vocabulary, outcomes)
 
     def evidence(self, train: Corpus, dev: Corpus) -> dict[str, Any]:
-        """What shows that dev is held out in the sense of the task; kept in the run as certificate.json."""
+        """The evidence that dev is held out as the task demands; kept in the run as certificate.json."""
         return {}
 
     def build(self, shape: Shape) -> nn.Module:
@@ -108,7 +107,7 @@ MODELS: Registry[Model] = Registry("model", "pomona.models.sentence", "pomona.mo
 
 @contextmanager
 def threads_of(count: int) -> Iterator[None]:
-    """Torch computes with so many threads inside, and with as many as before afterwards."""
+    """Torch computes with this many threads inside the block, and with as many as before afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -119,20 +118,18 @@ def threads_of(count: int) -> Iterator[None]:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Torch's own generator begins at `seed` inside and is as it was afterwards."""
+    """Seed torch's own generator inside the block; afterwards it is in the same state as before."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
 
 
 def dropped(x: Tensor, share: float, random: torch.Generator | None) -> Tensor:
-    """Dropout whose mask comes from the generator that a module is handed; without one nothing is dropped."""
+    """Dropout with a mask from the generator that a module is called with; without a generator nothing is dropped.
+
+    What is kept is divided by the share that is kept, so the expectation stays the same.
+    """
     if not share or random is None:
         return x
     kept = torch.rand(x.shape, generator=random, device=x.device) >= share
     return x * kept / (1 - share)
-
-
-def halved(width: int, shape: Shape) -> int:
-    """The size of h (and of c) in a tree model of this width: half of it in the paper's code."""
-    return width // 2 if "half_width" in shape.fidelity else width

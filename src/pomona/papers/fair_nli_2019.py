@@ -24,7 +24,8 @@ from pomona.data.task import generate
 from pomona.papers.reproduce import PAPERS, Budget, Cell, Paper, Plan, slug
 from pomona.shortcuts.ladder import ladder
 from pomona.tasks.fair_nli.logic.fragment import TARGETS
-from pomona.training.run import Recipe, Run
+from pomona.training.recipe import Recipe
+from pomona.training.run import Run
 
 # row: train, dev, test of Table 3, each with its 95 % interval
 PRINTED: dict[str, tuple[tuple[float, float], ...]] = {
@@ -272,7 +273,7 @@ def _train(recipe: Recipe) -> Corpus:
 
 def _test(recipe: Recipe) -> Corpus:
     """The test pairs, after looking that none of their encodings was trained on."""
-    from pomona.models.layers.pair_heads import evidence_of_split
+    from pomona.models.inputs.pairs import evidence_of_split
 
     test = generate(recipe.data, "test", recipe.data_seed, **recipe.data_settings)
     evidence_of_split(generate(recipe.data, "train", recipe.data_seed, recipe.rows, **recipe.data_settings), test)
@@ -283,10 +284,10 @@ def _look_inside(run: Run) -> None:
     """Accuracy on test at each of the twelve nodes; on dev what aligned trees hand up; the tree, if one was learned."""
     if "nodes" in run.scores and {"handed_up", "tree"} & set(run.scores):
         return
-    from pomona.models.layers.aligned_tree import AlignedTree, handed_up
-    from pomona.models.layers.pair_heads import PairModel, PairModule, node_accuracy
+    from pomona.models.layers.aligned_tree import AlignedTree, passed_to_parents
     from pomona.models.pair.learned_tree import LearnedTreeModule, phrases_in, tree_of
-    from pomona.training.loop import load, model_of
+    from pomona.models.pair_model import PairModel, PairModule, node_accuracy
+    from pomona.training.checkpoints import load, model_of
 
     model, (module, vocabulary, outcomes) = model_of(run.recipe), load(run)
     assert isinstance(model, PairModel)
@@ -298,7 +299,7 @@ def _look_inside(run: Run) -> None:
         dev = generate(recipe.data, "dev", recipe.data_seed, **recipe.data_settings)[:4_000]
         feed = model.read(dev, vocabulary, outcomes)
     if isinstance(module, AlignedTree):
-        run.add_scores("handed_up", handed_up(module, feed))
+        run.add_scores("handed_up", passed_to_parents(module, feed))
     if isinstance(module, LearnedTreeModule):
         carried = module.eval().carried(feed.batch(np.arange(len(feed))).tokens)
         tree = tree_of(carried)

@@ -34,7 +34,8 @@ from pomona.evaluation.accuracy import check_same, wilson
 from pomona.papers.reproduce import PAPERS, Budget, Cell, Paper, Plan, slug
 from pomona.shortcuts import ladder as shortcuts
 from pomona.shortcuts.effective_depth import effective_depth
-from pomona.training.run import Recipe, Run
+from pomona.training.recipe import Recipe
+from pomona.training.run import Run
 from pomona.trees.links import copy_arguments
 
 FAMILIES = {"Figure 2": "min-max", "Figure 3": "first-last"}

@@ -24,7 +24,8 @@ from pomona.base.files import write_json
 from pomona.base.registry import Registry
 from pomona.data.corpus import Corpus
 from pomona.evaluation.scoring import scores_of
-from pomona.training.run import Recipe, Run, environment
+from pomona.training.recipe import Recipe
+from pomona.training.run import Run, environment
 
 Budget = Literal["smoke", "cpu", "paper"]
 BUDGETS: tuple[str, ...] = get_args(Budget)
@@ -106,7 +107,8 @@ class Plan:
         missing = [name for name in tests if name not in run.scores]
         if not missing:
             return
-        from pomona.training.loop import corpora, predict
+        from pomona.training.data import corpora
+        from pomona.training.predict import predict
 
         made = corpora(run.recipe)  # a test split is held out only from the examples that its own generator trains on
         run.check_data({"train": made[0].fingerprint, "dev": made[1].fingerprint})

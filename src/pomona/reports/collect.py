@@ -30,7 +30,9 @@ from pomona.evaluation.accuracy import accuracy, grouped, wilson
 from pomona.reports.inputs import Inputs, checked_scores
 from pomona.shortcuts.effective_depth import effective_depth
 from pomona.shortcuts.ladder import Ladder, ladder
-from pomona.training.run import Predictions, Recipe, Run, Score
+from pomona.training.predictions import Predictions
+from pomona.training.recipe import Recipe
+from pomona.training.run import Run, Score
 
 LEARN_FROM = 50_000  # training examples that the ladder learns from
 Say = Callable[[str], None]

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from pomona.base.arrays import Ints
 from pomona.data.corpus import Corpus
 from pomona.reports.collect import Entry
-from pomona.training.run import Predictions
+from pomona.training.predictions import Predictions
 from pomona.trees.drawing import shortened, visible
 
 ALIGNED = 8  # typed arrays begin at multiples of their width

@@ -180,7 +180,7 @@ def _meaning(runs: dict[str, Path], corpora: dict[str, Corpus]) -> dict[str, Eva
     from pomona.training.run import Run
 
     _heading("4. What a score means. Accuracy by depth, beside what the top k levels of a tree give away")
-    from pomona.training.loop import predict
+    from pomona.training.predict import predict
 
     test, found = corpora["test"], {}
     for name, folder in runs.items():
@@ -222,7 +222,7 @@ def _representations(out: Path, run: Path, test: Corpus) -> Path:
 
     _heading("5. Representations. Are the TreeLSTM's vectors of flat lists, as [MAX 2 9 ], sums of their parts?")
     flat = test[(test.nesting == 1) & (test.lengths <= 8)]
-    from pomona.training.loop import represent
+    from pomona.training.predict import represent
 
     with replacing(out / "vectors.npy") as beside, beside.open("wb") as file:
         np.save(file, represent(Run.read(run), flat))

@@ -121,7 +121,7 @@ def _kept(subject: Any, corpus: Corpus, name: str, weights: str, model: str) -> 
         raise RunError(f"--name keeps scores in a run's folder, and {model!r} is none; --save-answers writes a file")
 
     subject.predictions_at(name)  # a name that cannot be kept is said before the work, not after it
-    from pomona.training.loop import predict
+    from pomona.training.predict import predict
 
     predictions = predict(subject, corpus, which=weights)
     subject.add_predictions(name, predictions)

@@ -35,7 +35,7 @@ def parse(
     corpus = corpus_of_trees(brackets.read(text))
     gold = binarise(corpus.forest)
 
-    from pomona.training.loop import predict
+    from pomona.training.predict import predict
 
     predictions = predict(trained, corpus, which=weights)
     answer, truth = predictions.outcomes[int(predictions.answers[0])], corpus[0].target[0]

@@ -1,4 +1,4 @@
-"""`pomona train`: a model on a corpus, into a run folder; the same command again goes on."""
+"""`pomona train`: train a model on a corpus into a run folder, or resume the run that is there."""
 
 from __future__ import annotations
 
@@ -10,47 +10,55 @@ import typer
 from pomona.cli import terminal
 from pomona.cli.commands import model_names, task_names
 
+COLUMNS = {"loss": ".4f", "train": ".2%", "dev": ".2%", "rate": ".2g"}
+
 
 def train(
     model: Annotated[
         str,
         typer.Argument(
-            help="A model's name, as treelstm, or package.module:Model (imported, so its code runs).",
+            help="The name of a model, for example treelstm, or package.module:Model (imported, so its code runs).",
             autocompletion=model_names,
         ),
     ],
     data: Annotated[
-        str, typer.Option(help="A task's name, as listops/d20s, or a file.", autocompletion=task_names)
+        str, typer.Option(help="The name of a task, for example listops/d20s, or a file.", autocompletion=task_names)
     ] = "listops/d20s",
-    out: Annotated[Path, typer.Option(help="The run's folder.")] = Path("runs/run"),
-    seed: Annotated[int, typer.Option(help="Of first weights, order and noise.")] = 0,
+    out: Annotated[Path, typer.Option(help="The folder of the run.")] = Path("runs/run"),
+    seed: Annotated[
+        int, typer.Option(help="Random seed for initialisation, batch order and noise (data has its own).")
+    ] = 0,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting of the model, as width=48; may repeat.")
+        list[str] | None, typer.Option("--set", help="A setting of the model, for example width=48; may be repeated.")
     ] = None,
     recipe: Annotated[
         list[str] | None,
-        typer.Option("--with", help="A setting of the training, as epochs=20, rate=0.01, longest=50; may repeat."),
+        typer.Option(
+            "--with", help="A setting of the training, for example epochs=20, rate=0.01 or longest=50; may be repeated."
+        ),
     ] = None,
     data_settings: Annotated[
-        list[str] | None, typer.Option("--data-set", help="A setting of the task, as train=1000; may repeat.")
+        list[str] | None,
+        typer.Option("--data-set", help="A setting of the task, for example train=1000; may be repeated."),
     ] = None,
     fidelity: Annotated[
-        list[str] | None, typer.Option(help="A quirk of the paper's code, or `paper` for all; may repeat.")
+        list[str] | None,
+        typer.Option(hidden=True, help="The former name of settings such as --set half_width=true; still read."),
     ] = None,
     modules: Annotated[
-        list[str] | None, typer.Option("--import", help="A module of yours that adds models by name; its code runs.")
+        list[str] | None, typer.Option("--import", help="A module of your own that adds models; its code runs.")
     ] = None,
-    threads: Annotated[int, typer.Option(help="Threads of torch.", min=1)] = 1,
-    device: Annotated[str, typer.Option(help="cpu or cuda; by default cuda if there is one.")] = "",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing while it runs.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    threads: Annotated[int, typer.Option(help="Number of threads that torch uses.", min=1)] = 1,
+    device: Annotated[str, typer.Option(help="cpu or cuda; by default cuda if it is available.")] = "",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing while it runs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Train a model. Killed at any moment, the same command goes on and ends with the same weights, bit for bit.
+    """Train a model. After an interruption the same command resumes the run, to the same weights bit for bit.
 
     Example: [bold]pomona train treelstm --data listops/d20s --seed 0 --out runs/tree --with longest=50[/bold]
     """
     from pomona.base.registry import is_import, parse_settings
-    from pomona.training.run import Recipe
+    from pomona.training.recipe import Recipe
 
     chosen: dict[str, Any] = {
         "model": model,
@@ -58,10 +66,10 @@ def train(
         "seed": seed,
         "data": data,
         "data_settings": parse_settings(data_settings or []),
-        "fidelity": fidelity or [],
+        **({"fidelity": fidelity} if fidelity else {}),
         **parse_settings(recipe or []),
     }
-    made = Recipe.from_settings(chosen)
+    asked = Recipe.from_settings(chosen)
 
     from pomona.models.model import MODELS
     from pomona.training.loop import Progress
@@ -69,30 +77,27 @@ def train(
 
     for module in [*(modules or []), *([model.partition(":")[0]] if is_import(model) else [])]:
         MODELS.trust(module)
-    MODELS.build(made.model, made.settings)  # a wrong name or setting is an error before a folder is made
+    MODELS.build(asked.model, asked.settings)  # report a wrong name or setting before a folder is created
     with terminal.progress(f"{model} on {data}", None, quiet=quiet) as advance:
-        said = -1
+        printed = -1
 
         def report(now: Progress) -> None:
-            nonlocal said
+            nonlocal printed
             advance(1)
-            if not quiet and now.epoch != said and now.step > 20:
-                said = now.epoch
+            if not quiet and now.epoch != printed and now.step > 20:
+                printed = now.epoch
                 terminal.err.print(
                     f"epoch {now.epoch + 1}: step {now.step:,} of {now.steps:,}, loss {now.loss:.3f}, "
                     f"{now.examples_per_second:,.0f} examples/s, {_duration(now.seconds_left)} left"
                 )
 
-        run = run_training(made, out, device=device or None, threads=threads, progress=report)
+        run = run_training(asked, out, device=device or None, threads=threads, progress=report)
     if as_json:
-        terminal.emit_json({"folder": str(run.folder), "recipe": made.plain, **run.summary})
+        terminal.emit_json({"folder": str(run.folder), "recipe": asked.plain, **run.summary})
         return
-    rows = [
-        (one["epoch"] + 1, f"{one['loss']:.4f}", f"{one['train']:.2%}", f"{one['dev']:.2%}", f"{one['rate']:.2g}")
-        for one in run.curve
-    ]
+    rows = [(entry["epoch"] + 1, *(f"{entry[name]:{form}}" for name, form in COLUMNS.items())) for entry in run.curve]
     shown = rows if len(rows) <= 12 else [*rows[:3], ("...", "", "", "", ""), *rows[-8:]]
-    terminal.out.print(terminal.table(None, ["epoch", "loss", "train", "dev", "rate"], shown))
+    terminal.out.print(terminal.table(None, ["epoch", *COLUMNS], shown))
     terminal.out.print(
         f"Best dev {run.summary['dev']:.2%} in epoch {run.summary['best_epoch'] + 1}; "
         f"{run.summary['core_seconds']:,.0f} core seconds; {terminal.plain(run.folder)}"

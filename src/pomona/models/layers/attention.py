@@ -1,19 +1,20 @@
-"""Attention over whole sequences: the Transformer's layers, positions, and geometric attention.
+"""Attention over whole sequences: the layers of a Transformer, positions, and geometric attention.
 
 A layer is that of Vaswani et al. (2017), post-norm with ReLU as in fairseq, or pre-norm; it may attend to a memory.
-Positions are `sinusoidal` (added to the words), `relative` (a learned number for each head and distance, those beyond
-`FAR` alike) or `none`.
+Positions are sinusoids added to the words, or a learned number added to the scores for each head and distance
+(`RelativeBias`).
 
-Geometric attention (Csordas, Irie and Schmidhuber 2022, the Neural Data Router) gives position j the weight that it
-matches and nothing closer does:
+Geometric attention (Csordas, Irie and Schmidhuber 2022, the Neural Data Router) gives position j the probability that
+it matches and that no closer position does:
 
     A_ij = P_ij prod_{k closer to i than j} (1 - P_ik),    P = sigmoid(score), no position matches itself
 
-Of two that are equally close the left one is the closer. Taken as written that is a product for every pair, n^3 in all.
-Going outward from i the product is at hand, so a row is one walk, and its derivative is the walk back: with g the
-gradient of A, that of the score is (1 - P_ij) A_ij g_ij - P_ij sum_{k farther than j} A_ik g_ik. Those are compiled
-loops; on a GPU, and as their twin, the product is a difference of two prefix sums of logarithms along the row: what is
-closer than j > i lies between 2i - j and j.
+Of two positions that are equally close, the left one counts as closer. Computed as written, this is a product for every
+pair, n^3 in all. In order of distance from i, each product follows from the last, so a row takes one walk outward, and
+its derivative one walk inward: with g the gradient of A, that of the score is
+(1 - P_ij) A_ij g_ij - P_ij sum_{k farther than j} A_ik g_ik. Both walks are compiled loops. On a GPU, and as the
+twin in the tests, the product is a difference of two prefix sums of logarithms along the row: what is closer than j > i
+lies between 2i - j and j.
 """
 
 from __future__ import annotations
@@ -27,21 +28,20 @@ from torch import Tensor, nn
 from pomona.base.arrays import Floats
 from pomona.base.compiled import fused
 from pomona.base.errors import SpecError
-from pomona.models.layers.tree_lstm import sigmoid_row
+from pomona.models.layers.rows import sigmoid_row
 from pomona.models.model import dropped
 
-Positions = Literal["sinusoidal", "relative", "none"]
 Norm = Literal["post", "pre"]
-FAR = 16  # distances from here on are one
+FAR = 16  # all distances from here on are treated alike
 
 
 class Attention(nn.Module):
-    """Heads of attention from `x` to `memory`; `bias` is added to the scores, [heads, length, length] or wider."""
+    """Multi-head attention from `x` to keys and values."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         if width % heads:
-            raise SpecError(f"width = {width} cannot be shared among {heads} heads")
+            raise SpecError(f"width = {width} is not a multiple of heads = {heads}")
         self.heads = heads
         self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
         for layer in (self.query, self.key, self.value):
@@ -53,13 +53,13 @@ class Attention(nn.Module):
     def split(self, x: Tensor) -> Tensor:
         return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)  # [batch, heads, length, width / heads]
 
-    def remember(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+    def keys_and_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         return self.split(self.key(memory)), self.split(self.value(memory))
 
     def forward(self, x: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        """`mask` is true where it may look, or a number added to the score."""
-        found = nn.functional.scaled_dot_product_attention(self.split(self.query(x)), key, value, mask)
-        out: Tensor = self.out(found.transpose(1, 2).flatten(2))
+        """`mask` is true where attention is allowed, or a number that is added to the score."""
+        mixed = nn.functional.scaled_dot_product_attention(self.split(self.query(x)), key, value, mask)
+        out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return out
 
 
@@ -87,18 +87,18 @@ class Layer(nn.Module):
         memory: tuple[Tensor, Tensor] | None = None,
         memory_mask: Tensor | None = None,
     ) -> Tensor:
-        def look(y: Tensor) -> Tensor:
-            return cast(Tensor, self.attention(y, *self.attention.remember(y), mask))
+        def attend(y: Tensor) -> Tensor:
+            return cast(Tensor, self.attention(y, *self.attention.keys_and_values(y), mask))
 
-        def look_back(y: Tensor) -> Tensor:
+        def attend_to_memory(y: Tensor) -> Tensor:
             assert self.to_memory is not None
             assert memory is not None
             return cast(Tensor, self.to_memory(y, *memory, memory_mask))
 
-        def think(y: Tensor) -> Tensor:
+        def feed_forward(y: Tensor) -> Tensor:
             return cast(Tensor, self.down(self.up(y).relu()))
 
-        parts = [look, think] if self.to_memory is None else [look, look_back, think]
+        parts = [attend, feed_forward] if self.to_memory is None else [attend, attend_to_memory, feed_forward]
         for part, norm in zip(parts, self.norms, strict=True):
             y = part(norm(x) if self.norm == "pre" else x)
             x = x + dropped(y, share, random)
@@ -108,7 +108,7 @@ class Layer(nn.Module):
 
 
 class RelativeBias(nn.Module):
-    """What distance adds to the scores: a number for each head and each step from -FAR to FAR."""
+    """A number that is added to the scores, for each head and each distance from -FAR to FAR."""
 
     def __init__(self, heads: int) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class RelativeBias(nn.Module):
 
 
 def sinusoids(length: int, width: int, like: Tensor) -> Tensor:
-    """[length, width]: sines, then cosines, of wavelengths from 2 pi to 10000 * 2 pi; positions count from 1."""
+    """[length, width]: sines, then cosines, with wavelengths from 2 pi to 10000 * 2 pi; positions count from 1."""
     half = width // 2
     rates = torch.exp(torch.arange(half, dtype=torch.float64) * -(math.log(10_000) / (half - 1)))
     angles = torch.arange(1, length + 1, dtype=torch.float64)[:, None] * rates
@@ -130,7 +130,7 @@ def sinusoids(length: int, width: int, like: Tensor) -> Tensor:
 
 
 def geometric(score: Tensor, *, plain: bool = False) -> Tensor:
-    """Weights [.., length, length] of geometric attention from scores, -inf where nothing can match."""
+    """The weights [.., length, length] of geometric attention from scores, which are -inf where nothing can match."""
     if plain or score.device.type != "cpu":
         return _plain_geometric(score)
     weights: Tensor = _Geometric.apply(score)  # type: ignore[no-untyped-call]
@@ -144,7 +144,7 @@ def _plain_geometric(score: Tensor) -> Tensor:
     score = score.masked_fill(row == column, -torch.inf)
     missed = nn.functional.logsigmoid(-score)  # log(1 - P); 0 where nothing can match
     upto = nn.functional.pad(missed.cumsum(-1), (1, 0))  # upto[.., j]: sum over k < j
-    # closer than j > i: 2i - j <= k < j (the left one of two goes first);  than j < i: j < k < 2i - j
+    # closer than j > i: 2i - j <= k < j (of two equally close, the left is closer);  than j < i: j < k < 2i - j
     low = torch.where(column > row, 2 * row - column, column + 1).clamp(0, length)
     high = torch.where(column > row, column, 2 * row - column).clamp(0, length)
     shape = score.shape
@@ -152,23 +152,23 @@ def _plain_geometric(score: Tensor) -> Tensor:
     return (nn.functional.logsigmoid(score) + closer).exp()
 
 
-_NEVER = -80.0  # scores from here down do not match, not even by a number too small to be added to anything
+_NEVER = -80.0  # scores up to this one do not match at all; their probability is too small to change a sum
 
 
 @fused
-def _outward(chance: Floats, weight: Floats) -> None:
-    """Scores to chances, in place, and weights, [rows, length, length]."""
-    length = chance.shape[1]
-    for row in range(len(chance)):
+def _outward(match: Floats, weight: Floats) -> None:
+    """Scores to probabilities of a match, in place, and to weights, [rows, length, length]."""
+    length = match.shape[1]
+    for row in range(len(match)):
         for i in range(length):
-            p, w = chance[row, i], weight[row, i]
+            p, w = match[row, i], weight[row, i]
             never = p <= _NEVER
             never[i] = True
             sigmoid_row(p)
             for j in range(length):
                 if never[j]:
                     p[j] = 0
-            left = 1.0  # what no closer one has taken
+            left = 1.0  # the probability that no closer position matches
             for step in range(1, max(i, length - 1 - i) + 1):
                 if i >= step:
                     w[i - step] = left * p[i - step]
@@ -179,12 +179,12 @@ def _outward(chance: Floats, weight: Floats) -> None:
 
 
 @fused
-def _inward(chance: Floats, weight: Floats, given: Floats, out: Floats) -> None:
+def _inward(match: Floats, weight: Floats, d_weight: Floats, out: Floats) -> None:
     """The gradient of the scores from that of the weights."""
-    length = chance.shape[1]
-    for row in range(len(chance)):
+    length = match.shape[1]
+    for row in range(len(match)):
         for i in range(length):
-            p, w, g, d = chance[row, i], weight[row, i], given[row, i], out[row, i]
+            p, w, g, d = match[row, i], weight[row, i], d_weight[row, i], out[row, i]
             farther = 0.0
             for step in range(max(i, length - 1 - i), 0, -1):
                 if i + step < length:
@@ -198,19 +198,21 @@ def _inward(chance: Floats, weight: Floats, given: Floats, out: Floats) -> None:
 
 
 class _Geometric(torch.autograd.Function):
+    """Geometric attention with a derivative written by hand."""
+
     @staticmethod
     def forward(ctx: Any, score: Tensor) -> Tensor:
         length = score.shape[-1]
-        chance = score.detach().clone(memory_format=torch.contiguous_format)
-        weight = torch.zeros_like(chance)
-        _outward(*(x.view(-1, length, length).numpy() for x in (chance, weight)))
-        ctx.save_for_backward(chance, weight)
+        match = score.detach().clone(memory_format=torch.contiguous_format)
+        weight = torch.zeros_like(match)
+        _outward(*(x.view(-1, length, length).numpy() for x in (match, weight)))
+        ctx.save_for_backward(match, weight)
         return weight
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, given: Tensor) -> Tensor:
-        chance, weight = ctx.saved_tensors
-        length, out = chance.shape[-1], torch.zeros_like(chance)
-        _inward(*(x.view(-1, length, length).numpy() for x in (chance, weight, given.contiguous(), out)))
+    def backward(ctx: Any, d_weight: Tensor) -> Tensor:
+        match, weight = ctx.saved_tensors
+        length, out = match.shape[-1], torch.zeros_like(match)
+        _inward(*(x.view(-1, length, length).numpy() for x in (match, weight, d_weight.contiguous(), out)))
         return out

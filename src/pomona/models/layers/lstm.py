@@ -4,16 +4,17 @@
     c_t = f c_{t-1} + i u,            h_t = o tanh(c_t)
 
 There are few words, so what a word adds to the gates is a row of a table X = E W + b, computed once for each word and
-not for each token: that halves the work. Sequences are ordered from long to short and step t is one product over those
-that still run; states lie step after step without gaps, so the gradient of U is one product at the end. As for trees,
-the rest of a step is a compiled loop with its derivative by hand, and plain torch (`plain=True`) is twin and GPU path.
+not for each token; that halves the work. Sequences are ordered from long to short, and step t is one matrix product
+over those that have not ended. The states are stored step after step without gaps, so the gradient of U is one product
+at the end. As for trees, the rest of a step is a compiled loop with a derivative written by hand. The same computation
+in plain torch (`plain=True`) is used on a GPU, and as the twin in the tests.
 """
 
 from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,17 +23,36 @@ from torch import Tensor, nn
 
 from pomona.base.arrays import Floats, Ints
 from pomona.base.compiled import compiled, fused
-from pomona.models.layers.tree_lstm import sigmoid_row, tanh_row
+from pomona.models.layers.rows import ONE, sigmoid_row, tanh_row
 from pomona.models.model import dropped
 
-_ONE = np.float32(1)
+
+class Reading(NamedTuple):
+    """What an LSTM reads: sequences one after the other, which begin at `start`."""
+
+    tokens: npt.NDArray[np.int64]  # rows of the table of words
+    start: npt.NDArray[np.int64]  # [sequences + 1]
+    reverse: bool = False  # from the end to the beginning
+    wanted: npt.NDArray[np.int64] | None = (
+        None  # the tokens, each at most once, whose states are returned; None for all
+    )
+
+
+class Dropout(NamedTuple):
+    """Each state is passed to the next step without this share of its numbers."""
+
+    share: float = 0.0
+    random: torch.Generator | None = None
+
+
+NO_DROPOUT = Dropout()
 
 
 @compiled
 def _packed(tokens: Ints, start: Ints, reverse: bool) -> tuple[Any, ...]:
-    """Tokens step after step, the longest sequences first.
+    """The tokens step after step, the longest sequences first.
 
-    Gives them, where each step begins, and for each token of the input its place among them.
+    Returns them, where each step begins, and where each token of the input stands among them.
     """
     lengths = start[1:] - start[:-1]
     order = np.argsort(-lengths, kind="mergesort")
@@ -41,7 +61,7 @@ def _packed(tokens: Ints, start: Ints, reverse: bool) -> tuple[Any, ...]:
     for length in lengths:
         at[length] -= 1
     running = len(lengths)
-    for step in range(steps):  # sequences that still run at each step, then where its rows begin
+    for step in range(steps):  # the number of sequences that have not ended, then where their rows begin
         ended = at[step] if step else 0
         running += ended
         at[step] = running
@@ -52,22 +72,22 @@ def _packed(tokens: Ints, start: Ints, reverse: bool) -> tuple[Any, ...]:
         total += running
     at[steps] = total
     packed = np.empty(total, np.int64)
-    place = np.empty(total, np.int64)
+    position = np.empty(total, np.int64)
     for row in range(len(order)):
         first, last = start[order[row]], start[order[row] + 1]
         for step in range(last - first):
             source = last - 1 - step if reverse else first + step
             packed[at[step] + row] = tokens[source]
-            place[source] = at[step] + row
-    return packed, at, place
+            position[source] = at[step] + row
+    return packed, at, position
 
 
 @fused
-def _forth(
+def _forward(
     first: int, last: int, before: int, after: int, alive: int, tokens: Ints, table: Floats, gates: Floats, h: Floats,
     c: Floats, t: Floats, previous: Floats,
 ) -> None:  # fmt: skip
-    """One step: rows first..last; those of the step before begin at `before`; `alive` of them go on, at `after`."""
+    """One step: rows first..last. The previous step begins at `before`; `alive` rows have a next step, at `after`."""
     H = h.shape[1]
     for row in range(first, last):
         z, word, now = gates[row], table[tokens[row]], c[row]
@@ -97,31 +117,31 @@ def _forth(
 
 
 @fused
-def _back(
+def _backward(
     first: int, last: int, before: int, tokens: Ints, d_table: Floats, gates: Floats, c: Floats, t: Floats,
     d_h: Floats, d_c: Floats,
 ) -> None:  # fmt: skip
-    """The derivative of a step; the gates make room for the derivative of z."""
+    """The derivative of a step; that of z is written over the gates."""
     H = c.shape[1]
     for row in range(first, last):
         z, dh, dc, tanh_c = gates[row], d_h[row], d_c[row], t[row]
         i, f, o, u = z[:H], z[H : 2 * H], z[2 * H : 3 * H], z[3 * H :]
         for k in range(H):
-            dc[k] += dh[k] * o[k] * (_ONE - tanh_c[k] * tanh_c[k])
+            dc[k] += dh[k] * o[k] * (ONE - tanh_c[k] * tanh_c[k])
         for k in range(H):
-            o[k] = dh[k] * tanh_c[k] * o[k] * (_ONE - o[k])
+            o[k] = dh[k] * tanh_c[k] * o[k] * (ONE - o[k])
         if before >= 0:
             old, d_old = c[before + row - first], d_c[before + row - first]
             for k in range(H):
                 d_old[k] += dc[k] * f[k]
             for k in range(H):
-                f[k] = dc[k] * old[k] * f[k] * (_ONE - f[k])
+                f[k] = dc[k] * old[k] * f[k] * (ONE - f[k])
         else:
             for k in range(H):
                 f[k] = 0
         for k in range(H):
-            d_i = dc[k] * u[k] * i[k] * (_ONE - i[k])
-            u[k] = dc[k] * i[k] * (_ONE - u[k] * u[k])
+            d_i = dc[k] * u[k] * i[k] * (ONE - i[k])
+            u[k] = dc[k] * i[k] * (ONE - u[k] * u[k])
             i[k] = d_i
         word = d_table[tokens[row]]
         for k in range(4 * H):
@@ -129,11 +149,13 @@ def _back(
 
 
 class _States(torch.autograd.Function):
+    """The states of packed sequences, with a derivative written by hand."""
+
     @staticmethod
     def forward(
         ctx: Any, table: Tensor, weight: Tensor, tokens: Ints, at: Ints, rows: Tensor, ends: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """h at `rows` and c at `ends`, which are places among the packed tokens, each once."""
+        """h at `rows` and c at `ends`, which are positions among the packed tokens, each at most once."""
         table = table.contiguous()
         total, H = int(at[-1]), weight.shape[1]
         gates, h, c, t, previous = (table.new_empty(total, size * H) for size in (4, 1, 1, 1, 1))
@@ -144,7 +166,7 @@ class _States(torch.autograd.Function):
             alive = begin[step + 2] - last if step + 2 < len(begin) else 0
             if step:
                 torch.mm(previous[first:last], turned, out=gates[first:last])
-            _forth(first, last, begin[step - 1] if step else -1, last, alive, tokens, *arrays)
+            _forward(first, last, begin[step - 1] if step else -1, last, alive, tokens, *arrays)
         ctx.kept, ctx.where = (gates, c, t, previous, len(table)), (tokens, begin, rows, ends)
         ctx.save_for_backward(weight)
         ctx.set_materialize_grads(False)
@@ -154,20 +176,20 @@ class _States(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, d_out: Tensor | None, d_cells: Tensor | None) -> Any:
         if ctx.kept is None:
-            raise RuntimeError("the states were differentiated twice; compute them again for a second time")
+            raise RuntimeError("backward was called twice for the states; compute them again before the second call")
         (gates, c, t, previous, words), (tokens, begin, rows, ends) = ctx.kept, ctx.where
         ctx.kept = None
         (weight,) = ctx.saved_tensors
         d_h, d_c = torch.zeros_like(c), torch.zeros_like(c)
-        for whole, places, given in ((d_h, rows, d_out), (d_c, ends, d_cells)):
-            if given is not None:
-                whole[places] = given
+        for whole, positions, part in ((d_h, rows, d_out), (d_c, ends, d_cells)):
+            if part is not None:
+                whole[positions] = part
         d_table = gates.new_zeros(words, gates.shape[1])
         arrays = [x.numpy() for x in (d_table, gates, c, t, d_h, d_c)]
         for step in range(len(begin) - 2, -1, -1):
             first, last = begin[step], begin[step + 1]
             before = begin[step - 1] if step else -1
-            _back(first, last, before, tokens, *arrays)
+            _backward(first, last, before, tokens, *arrays)
             if step:
                 d_h[before : before + last - first] += gates[first:last] @ weight
         second = begin[1]
@@ -175,7 +197,7 @@ class _States(torch.autograd.Function):
 
 
 class LSTM(nn.Module):
-    """A one-layer LSTM over words; forget gates start open (bias 1). `reverse` reads from the end."""
+    """A one-layer LSTM over words; forget gates start open (bias 1). With `reverse` it reads from the end."""
 
     def __init__(self, words: int, inputs: int, width: int, *, reverse: bool = False) -> None:
         super().__init__()
@@ -199,58 +221,41 @@ class LSTM(nn.Module):
     ) -> Tensor:
         """The state at every token, [tokens, width], of sequences that begin at `start`; or at `wanted` tokens only.
 
-        With `dropout` and `random` each state is handed to the next step without that share of its numbers.
+        With `dropout` and `random` each state is passed to the next step without that share of its numbers.
         """
         table = self.word @ self.input.t() + self.bias  # [words, 4 width]
-        share = 0.0 if random is None else dropout
-        return states_of(
-            table, self.state, tokens, start, reverse=self.reverse, plain=plain, dropout=share, random=random,
-            wanted=wanted,
-        )[0]  # fmt: skip
+        reading = Reading(tokens, start, self.reverse, wanted)
+        return states_of(table, self.state, reading, Dropout(dropout, random), plain=plain)[0]
 
 
 def states_of(
-    table: Tensor,
-    weight: Tensor,
-    tokens: npt.NDArray[np.int64],
-    start: npt.NDArray[np.int64],
-    *,
-    reverse: bool = False,
-    plain: bool = False,
-    dropout: float = 0.0,
-    random: torch.Generator | None = None,
-    wanted: npt.NDArray[np.int64] | None = None,
+    table: Tensor, weight: Tensor, reading: Reading, dropout: Dropout = NO_DROPOUT, *, plain: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """h of every token, [tokens, width], and c of the token read last in each sequence, [sequences, width].
+    """h of the tokens, [tokens, width], and c of the token read last in each sequence, [sequences, width].
 
-    U is `weight`, and token t adds row t of `table`. `wanted`: tokens, each at most once, whose h alone are asked for.
+    U is `weight`, and token t adds row t of `table`.
     """
-    packed, at, place = _packed(tokens, start, reverse)
-    last = place[start[:-1] if reverse else start[1:] - 1]
-    rows, ends = (
-        torch.from_numpy(some).to(table.device) for some in (place if wanted is None else place[wanted], last)
-    )
-    if plain or dropout or table.device.type != "cpu":
-        h, c = _plain(table, weight, packed, at, dropout, random)
+    packed, at, position = _packed(reading.tokens, reading.start, reading.reverse)
+    last = position[reading.start[:-1] if reading.reverse else reading.start[1:] - 1]
+    wanted = position if reading.wanted is None else position[reading.wanted]
+    rows, ends = (torch.from_numpy(tokens).to(table.device) for tokens in (wanted, last))
+    dropping = dropout.share > 0 and dropout.random is not None
+    if plain or dropping or table.device.type != "cpu":
+        h, c = _plain(table, weight, packed, at, dropout)
         return h[rows], c[ends]
-    found: tuple[Tensor, Tensor] = _States.apply(table, weight, packed, at, rows, ends)  # type: ignore[no-untyped-call]
-    return found
+    states: tuple[Tensor, Tensor] = _States.apply(table, weight, packed, at, rows, ends)  # type: ignore[no-untyped-call]
+    return states
 
 
 def _plain(
-    table: Tensor,
-    weight: Tensor,
-    tokens: npt.NDArray[np.int64],
-    at: npt.NDArray[np.int64],
-    dropout: float,
-    random: torch.Generator | None,
+    table: Tensor, weight: Tensor, tokens: npt.NDArray[np.int64], at: npt.NDArray[np.int64], dropout: Dropout
 ) -> tuple[Tensor, Tensor]:
     h = c = table.new_zeros(int(at[1]), weight.shape[1])
     states, cells = [], []
     for first, last in pairwise(at.tolist()):
         running = last - first
         word = table[torch.from_numpy(tokens[first:last]).to(table.device)]
-        i, f, o, u = (word + dropped(h[:running], dropout, random) @ weight.t()).chunk(4, 1)
+        i, f, o, u = (word + dropped(h[:running], *dropout) @ weight.t()).chunk(4, 1)
         c = f.sigmoid() * c[:running] + i.sigmoid() * u.tanh()
         h = o.sigmoid() * c.tanh()
         states.append(h)

@@ -2,11 +2,11 @@
 
     (h_s, c_s) = cell(left part, right part),   a = softmax of cos(q, h_s) / tau over s,   (h, c) = sum_s a_s (h_s, c_s)
 
-for each span and its cuts s. Written down directly this is a TreeLSTM of full matrices for each of n^3 / 6 cuts. Here
-each span is projected once for each side it can stand on, n^2 / 2 in all and a width at a time, and what is left for a
-cut is gates. Since a gate is a logistic function of a sum, 1 / (1 + e^-x e^-y), its exponentials too are taken once a
-span (`cells.raise_rows`), unless the projections are so large that a product of exponentials could overflow. Going back
-the gates are computed again, so memory grows with the spans, not with the cuts.
+for each span and its cuts s. Computed as written, this is a TreeLSTM cell with full matrices for each of n^3 / 6 cuts.
+Here each span is projected once for each side that it can stand on, n^2 / 2 times in all and for one width at a time,
+and only the gates are left for a cut. A gate is a logistic function of a sum, 1 / (1 + e^-x e^-y), so its exponentials
+too are computed once for a span (`tree_lstm.to_exponentials`), unless a product of exponentials could overflow. The
+backward pass computes the gates again, so memory grows with the number of spans, not with that of cuts.
 """
 
 from __future__ import annotations
@@ -19,21 +19,14 @@ import torch
 from torch import Tensor
 
 from pomona.base.arrays import Floats, Ints
-from pomona.base.compiled import compiled, fused, summed
-from pomona.models.layers.tree_lstm import compose, compose_raised, decompose, raise_rows
-
-
-@summed
-def _dot(one: Floats, two: Floats) -> Any:
-    total = one[0] * two[0]
-    for k in range(1, len(one)):
-        total += one[k] * two[k]
-    return total
+from pomona.base.compiled import compiled, fused
+from pomona.models.layers.rows import dot
+from pomona.models.layers.tree_lstm import node_backward, node_forward, node_forward_exponential, to_exponentials
 
 
 @compiled
 def _spans(start: Ints) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """`cell[w, b] + i` is the number of the span of w + 1 tokens from token i of sentence b; widths begin at `at`."""
+    """The span of w + 1 tokens from token i of sentence b has number `cell[w, b] + i`; width w begins at `at[w]`."""
     longest = (start[1:] - start[:-1]).max()
     at, cell = np.zeros(longest + 1, np.int64), np.zeros((longest, len(start) - 1), np.int64)
     total = 0
@@ -46,85 +39,86 @@ def _spans(start: Ints) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
 
 
 @fused
-def _forth(
-    width: int, raised: bool, start: Ints, cell: Ints, u: Floats, tau: float, h: Floats, c: Floats, projected: Floats,
-    best: Ints, gates: Floats, t: Floats, cut_h: Floats, cut_c: Floats, a: Floats,
+def _forward(
+    width: int, exponential: bool, start: Ints, cell: Ints, u: Floats, tau: float, h: Floats, c: Floats,
+    projected: Floats, best: Ints, gates: Floats, t: Floats, cut_h: Floats, cut_c: Floats, a: Floats,
 ) -> None:  # fmt: skip
-    """All spans of width + 1 tokens."""
+    """h and c of all spans of width + 1 tokens."""
     H = h.shape[1]
     for b in range(len(start) - 1):
         for i in range(start[b + 1] - start[b] - width):
-            me = cell[width, b] + i
-            _cuts(width, raised, b, i, cell, u, tau, c, projected, gates, t, cut_h, cut_c, a)
+            span = cell[width, b] + i
+            _cuts(width, exponential, b, i, cell, u, tau, c, projected, gates, t, cut_h, cut_c, a)
             top, total = 0, a[0] * 0
             for s in range(width):
                 if a[s] > a[top]:
                     top = s
-            best[me] = top
+            best[span] = top
             peak = a[top]
             for s in range(width):
                 a[s] = np.exp(a[s] - peak)
                 total += a[s]
             for x in range(H):
-                h[me, x] = c[me, x] = 0
+                h[span, x] = c[span, x] = 0
             for s in range(width):
                 share = a[s] / total
                 for x in range(H):
-                    h[me, x] += share * cut_h[s, x]
+                    h[span, x] += share * cut_h[s, x]
                 for x in range(H):
-                    c[me, x] += share * cut_c[s, x]
+                    c[span, x] += share * cut_c[s, x]
 
 
 @fused
 def _cuts(
-    width: int, raised: bool, b: int, i: int, cell: Ints, u: Floats, tau: float, c: Floats, projected: Floats,
+    width: int, exponential: bool, b: int, i: int, cell: Ints, u: Floats, tau: float, c: Floats, projected: Floats,
     gates: Floats, t: Floats, cut_h: Floats, cut_c: Floats, a: Floats,
 ) -> None:  # fmt: skip
-    """Every cut of one span: its cell and its score."""
+    """The cell and the score of every cut of one span."""
     H = c.shape[1]
     for s in range(width):
-        one, two = cell[s, b] + i, cell[width - 1 - s, b] + i + s + 1
-        left, right = projected[one, : 5 * H], projected[two, 5 * H :]
-        if raised:
-            compose_raised(left, right, c[one], c[two], gates[s], cut_h[s], cut_c[s], t[s])
+        first, second = cell[s, b] + i, cell[width - 1 - s, b] + i + s + 1
+        left, right = projected[first, : 5 * H], projected[second, 5 * H :]
+        if exponential:
+            node_forward_exponential(left, right, c[first], c[second], gates[s], cut_h[s], cut_c[s], t[s])
         else:
-            compose(left, right, c[one], c[two], gates[s], cut_h[s], cut_c[s], t[s])
-        a[s] = _dot(u, cut_h[s]) / (np.sqrt(_dot(cut_h[s], cut_h[s])) * tau)
+            node_forward(left, right, c[first], c[second], gates[s], cut_h[s], cut_c[s], t[s])
+        a[s] = dot(u, cut_h[s]) / (np.sqrt(dot(cut_h[s], cut_h[s])) * tau)
 
 
 @fused
-def _back(
-    width: int, raised: bool, start: Ints, cell: Ints, u: Floats, tau: float, c: Floats, projected: Floats,
+def _backward(
+    width: int, exponential: bool, start: Ints, cell: Ints, u: Floats, tau: float, c: Floats, projected: Floats,
     d_h: Floats, d_c: Floats, d_projected: Floats, d_u: Floats, gates: Floats, t: Floats, cut_h: Floats, cut_c: Floats,
     a: Floats, d_a: Floats, d_z: Floats, part: Floats, other: Floats,
 ) -> None:  # fmt: skip
+    """The derivative of `_forward`."""
     H = c.shape[1]
     for b in range(len(start) - 1):
         for i in range(start[b + 1] - start[b] - width):
-            me = cell[width, b] + i
-            _cuts(width, raised, b, i, cell, u, tau, c, projected, gates, t, cut_h, cut_c, a)
+            span = cell[width, b] + i
+            _cuts(width, exponential, b, i, cell, u, tau, c, projected, gates, t, cut_h, cut_c, a)
             peak, total, mean = a[:width].max(), a[0] * 0, a[0] * 0
             for s in range(width):
                 a[s] = np.exp(a[s] - peak)
                 total += a[s]
             for s in range(width):
                 a[s] /= total
-                d_a[s] = _dot(d_h[me], cut_h[s]) + _dot(d_c[me], cut_c[s])
+                d_a[s] = dot(d_h[span], cut_h[s]) + dot(d_c[span], cut_c[s])
                 mean += a[s] * d_a[s]
             for s in range(width):
                 d_score = a[s] * (d_a[s] - mean) / tau
-                length = np.sqrt(_dot(cut_h[s], cut_h[s]))
+                length = np.sqrt(dot(cut_h[s], cut_h[s]))
                 along = d_score / length
-                down = d_score * _dot(u, cut_h[s]) / (length * length * length)
+                down = d_score * dot(u, cut_h[s]) / (length * length * length)
                 for x in range(H):
-                    part[x] = a[s] * d_h[me, x] + along * u[x] - down * cut_h[s, x]
+                    part[x] = a[s] * d_h[span, x] + along * u[x] - down * cut_h[s, x]
                 for x in range(H):
-                    other[x] = a[s] * d_c[me, x]
+                    other[x] = a[s] * d_c[span, x]
                 for x in range(H):
                     d_u[x] += along * cut_h[s, x]
-                one, two = cell[s, b] + i, cell[width - 1 - s, b] + i + s + 1
-                decompose(part, other, c[one], c[two], gates[s], t[s], d_z, d_c[one], d_c[two])
-                low, high = d_projected[one, : 5 * H], d_projected[two, 5 * H :]
+                first, second = cell[s, b] + i, cell[width - 1 - s, b] + i + s + 1
+                node_backward(part, other, c[first], c[second], gates[s], t[s], d_z, d_c[first], d_c[second])
+                low, high = d_projected[first, : 5 * H], d_projected[second, 5 * H :]
                 for x in range(5 * H):
                     low[x] += d_z[x]
                 for x in range(5 * H):
@@ -133,11 +127,9 @@ def _back(
 
 @compiled
 def _outline(start: Ints, cell: Ints, best: Ints) -> tuple[Any, ...]:
-    """Shift-reduce steps of the best trees, and the span made by each step: after a token, those that end with it."""
-    steps, place = (
-        np.empty(2 * start[-1] - len(start) + 1, np.uint8),
-        np.empty(2 * start[-1] - len(start) + 1, np.int64),
-    )
+    """The shift-reduce steps of the best trees, and the span that each step makes."""
+    count = 2 * start[-1] - len(start) + 1
+    steps, span_at = np.empty(count, np.uint8), np.empty(count, np.int64)
     stack = np.empty((len(steps) + 2, 3), np.int64)
     at = 0
     for b in range(len(start) - 1):
@@ -147,7 +139,7 @@ def _outline(start: Ints, cell: Ints, best: Ints) -> tuple[Any, ...]:
             high -= 1
             i, width, closing = stack[high]
             if width == 0 or closing:
-                steps[at], place[at] = closing, cell[width, b] + i
+                steps[at], span_at[at] = closing, cell[width, b] + i
                 at += 1
             else:
                 s = np.int64(best[cell[width, b] + i])
@@ -155,70 +147,76 @@ def _outline(start: Ints, cell: Ints, best: Ints) -> tuple[Any, ...]:
                 stack[high + 1] = i + s + 1, width - 1 - s, 0
                 stack[high + 2] = i, s, 0
                 high += 3
-    return steps, place
+    return steps, span_at
 
 
 class Charted(torch.autograd.Function):
-    """h of every sentence, of every node of its best tree, and that tree's steps."""
+    """h of every sentence, h of every node of its best tree, and the steps of that tree."""
 
     @staticmethod
     def forward(
-        ctx: Any, leaf_h: Tensor, leaf_c: Tensor, w_l: Tensor, w_r: Tensor, bias: Tensor, u: Tensor, tau: float,
-        start: npt.NDArray[np.int64],
-    ) -> Any:  # fmt: skip
+        ctx: Any, leaf: Tensor, weight: Tensor, bias: Tensor, u: Tensor, tau: float, start: npt.NDArray[np.int64]
+    ) -> Any:
+        """`leaf` has h and c of every token, [tokens, 2H]; `weight` is W_l on W_r, [10H, H]."""
         at, cell = _spans(start)
-        H, longest = leaf_h.shape[1], len(at) - 1
-        h, c, projected = (leaf_h.new_empty(int(at[-1]), size * H) for size in (1, 1, 10))
-        h[: at[1]], c[: at[1]] = leaf_h, leaf_c
+        H, longest = leaf.shape[1] // 2, len(at) - 1
+        h, c, projected = (leaf.new_empty(int(at[-1]), size * H) for size in (1, 1, 10))
+        h[: at[1]], c[: at[1]] = leaf.chunk(2, 1)
         best = np.zeros(int(at[-1]), np.int32)
-        weight, offset = torch.cat([w_l, w_r]).t(), torch.cat([bias, torch.zeros_like(bias)])
-        scratch = [leaf_h.new_empty(longest, size * H).numpy() for size in (5, 1, 1, 1)]
-        scratch.append(leaf_h.new_empty(longest).numpy())
+        turned, offset = weight.t(), torch.cat([bias, torch.zeros_like(bias)])
+        scratch = [leaf.new_empty(longest, size * H).numpy() for size in (5, 1, 1, 1)]
+        scratch.append(leaf.new_empty(longest).numpy())
         query = u.detach().numpy()
 
-        def fill(raised: bool) -> bool:
-            """The whole chart; False if it was to be raised and cannot be."""
+        def fill(exponential: bool) -> bool:
+            """Compute the whole chart; False if it was to be done with exponentials and they are too large."""
             for width in range(longest):
                 if width:
-                    _forth(
-                        width, raised, start, cell, query, tau, h.numpy(), c.numpy(), projected.numpy(), best, *scratch
+                    _forward(
+                        width,
+                        exponential,
+                        start,
+                        cell,
+                        query,
+                        tau,
+                        h.numpy(),
+                        c.numpy(),
+                        projected.numpy(),
+                        best,
+                        *scratch,
                     )
                 rows = slice(int(at[width]), int(at[width + 1]))
-                torch.addmm(offset, h[rows], weight, out=projected[rows])
-                if raised and not raise_rows(projected[rows].view(-1, 5 * H)):
+                torch.addmm(offset, h[rows], turned, out=projected[rows])
+                if exponential and not to_exponentials(projected[rows].view(-1, 5 * H)):
                     return False
             return True
 
-        raised = fill(True)
-        if not raised:
+        exponential = fill(True)
+        if not exponential:
             fill(False)
         root = torch.from_numpy(cell[np.diff(start) - 1, np.arange(len(start) - 1)])
-        steps, place = _outline(start, cell, best)
-        ctx.save_for_backward(w_l, w_r, u)
-        ctx.kept = (at, cell, h, c, projected, scratch, root, start, tau, raised)
+        steps, span_at = _outline(start, cell, best)
+        ctx.save_for_backward(weight, u)
+        ctx.kept = (at, cell, h, c, projected, scratch, root, start, tau, exponential)
         ctx.set_materialize_grads(False)
-        nodes = h[torch.from_numpy(place)]
+        nodes = h[torch.from_numpy(span_at)]
         ctx.mark_non_differentiable(nodes)
         return h[root], nodes, steps
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, d_root: Tensor, _nodes: Any, _steps: Any) -> Any:
-        (at, cell, h, c, projected, scratch, root, start, tau, raised), ctx.kept = ctx.kept, None
-        w_l, w_r, u = ctx.saved_tensors
+        (at, cell, h, c, projected, scratch, root, start, tau, exponential), ctx.kept = ctx.kept, None
+        weight, u = ctx.saved_tensors
         H = h.shape[1]
         d_h, d_c, d_projected, d_u = (torch.zeros_like(x) for x in (h, c, projected, u))
         d_h[root] = d_root
-        weight = torch.cat([w_l, w_r])  # [10H, H]
         more = [h.new_empty(size).numpy() for size in (len(at), 5 * H, H, H)]
-        given = [x.numpy() for x in (c, projected, d_h, d_c, d_projected, d_u)]
+        arrays = [x.numpy() for x in (c, projected, d_h, d_c, d_projected, d_u)]
         for width in range(len(at) - 2, -1, -1):
             low, high = int(at[width]), int(at[width + 1])
             d_h[low:high].addmm_(d_projected[low:high], weight)
             if width:
-                _back(width, raised, start, cell, u.numpy(), tau, *given, *scratch, *more)
-        whole = d_projected.t() @ h
-        leaves = int(at[1])
-        return (
-            d_h[:leaves], d_c[:leaves], whole[: 5 * H], whole[5 * H :], d_projected[:, : 5 * H].sum(0), d_u, None, None
-        )  # fmt: skip
+                _backward(width, exponential, start, cell, u.numpy(), tau, *arrays, *scratch, *more)
+        d_leaf = torch.cat([d_h[: at[1]], d_c[: at[1]]], 1)
+        return d_leaf, d_projected.t() @ h, d_projected[:, : 5 * H].sum(0), d_u, None, None

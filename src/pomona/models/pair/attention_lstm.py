@@ -3,9 +3,9 @@
     M_t = tanh(W_y Y + (W_h h_t + W_r r_{t-1}) e)        Y: the premise's states, h_t: the hypothesis at word t
     a_t = softmax(w M_t)       r_t = Y a_t + tanh(W_t r_{t-1})       pair = tanh(W_p r_L + W_x h_L)
 
-The hypothesis is read by an LSTM of its own that begins with the premise's last cell. All twelve parts are read at
-once, the longest first, so a step is one product over those that still run. A premise of one word leaves attention no
-choice: a_1 = 1 and r_1 = Y.
+The hypothesis is read by a second LSTM that begins with the last cell state of the premise. All twelve parts are read
+at once, the longest first, so a step is one product over the parts that have not ended. With a premise of one word,
+attention has no choice: a_1 = 1 and r_1 = Y.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from pomona.models.layers.pair_heads import SPANS, Heads, PairBatch, PairModel, PairModule, Parts, Words, dropped
+from pomona.models.inputs.pairs import SPANS, PairBatch
+from pomona.models.layers.pair_heads import Heads, Words, dropped
 from pomona.models.model import MODELS, Shape
+from pomona.models.pair_model import PairModel, PairModule, Parts
 
 
 @MODELS.add("attention_lstm")
@@ -31,7 +33,7 @@ class AttentionLSTM(PairModel):
 
 
 class Reader(nn.Module):
-    """An LSTM over parts of falling length; forget gates start open."""
+    """An LSTM over parts, from the longest to the shortest; forget gates start open."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -44,7 +46,10 @@ class Reader(nn.Module):
     def forward(
         self, table: Tensor, steps: Sequence[Tensor], c: Tensor | None, dropout: float, random: torch.Generator | None
     ) -> tuple[list[Tensor], Tensor]:
-        """States after each step, and every part's last cell. `steps` has the words at each step; c the first cells."""
+        """The states after each step, and the last cell state of every part.
+
+        `steps` has the words of each step, and c the first cell states.
+        """
         gates = table @ self.input.t() + self.bias  # [words, 4 width]: what a word adds
         states, ended = [], []
         h: Tensor | None = None
@@ -55,8 +60,8 @@ class Reader(nn.Module):
             c = i.sigmoid() * u.tanh() if c is None else f.sigmoid() * c[: len(words)] + i.sigmoid() * u.tanh()
             h = o.sigmoid() * c.tanh()
             states.append(h)
-            going = len(steps[number + 1]) if number + 1 < len(steps) else 0
-            ended.append(c[going:])  # of parts that end with this word
+            longer = len(steps[number + 1]) if number + 1 < len(steps) else 0
+            ended.append(c[longer:])  # of the parts that end with this word
         return states, torch.cat(ended[::-1])
 
 
@@ -73,24 +78,27 @@ class AttentionModule(PairModule):
         self.heads = Heads(settings, width)
 
     def answers(self, batch: PairBatch, random: torch.Generator | None) -> Parts:
-        kinds = self.kinds()[::-1]  # from the sentence to words: falling length
+        kinds = self.kinds()[::-1]  # from the sentence to the words, so from long to short
         parts = {kind: _tokens(batch, kind) for kind in kinds}  # each [2, rows, length]
-        lengths = [one.shape[2] for one in parts.values()]
+        lengths = [part.shape[2] for part in parts.values()]
         sides = [
             [
-                torch.cat([one[side, :, step] for one in parts.values() if one.shape[2] > step])
+                torch.cat([part[side, :, step] for part in parts.values() if part.shape[2] > step])
                 for step in range(max(lengths))
             ]
             for side in (0, 1)
         ]
         dropout, table = self.settings.dropout, self.word.vectors
-        read, cell = self.premise(table, sides[0], None, dropout, random)
-        heard, _ = self.hypothesis(table, sides[1], cell, dropout, random)
+        premises, cell = self.premise(table, sides[0], None, dropout, random)
+        hypotheses, _ = self.hypothesis(table, sides[1], cell, dropout, random)
         vectors: Parts = {}
         first = 0
-        for kind, one in parts.items():
-            rows, length = one.shape[1:]
-            Y, H = (torch.stack([state[first : first + rows] for state in some[:length]], 1) for some in (read, heard))
+        for kind, part in parts.items():
+            rows, length = part.shape[1:]
+            Y, H = (
+                torch.stack([state[first : first + rows] for state in states[:length]], 1)
+                for states in (premises, hypotheses)
+            )
             vectors[kind] = self._attended(Y, H)
             if kind not in batch.words:
                 vectors[kind] = vectors[kind].view(len(SPANS[kind]), len(batch), -1)
@@ -113,7 +121,7 @@ class AttentionModule(PairModule):
 
 
 def _tokens(batch: PairBatch, kind: str) -> Tensor:
-    """[2, rows, length]: the words of the parts of a kind, those of premises and those of hypotheses."""
+    """[2, rows, length]: the words of the parts of one kind, in premises and in hypotheses."""
     if kind in batch.words:
         return torch.stack([batch.words[kind].premise, batch.words[kind].hypothesis])[:, :, None]
     return torch.cat([batch.tokens[:, :, first:last] for first, last in SPANS[kind]]).transpose(0, 1)

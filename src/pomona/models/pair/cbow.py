@@ -1,4 +1,4 @@
-"""CBoW: a sentence is the mean of its words (Geiger et al. 2019, section 5); order is lost."""
+"""CBoW: a sentence is the mean of its words (Geiger et al. 2019, section 5); word order is lost."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from pomona.models.layers.pair_heads import SPANS, Heads, PairBatch, PairModel, PairModule, Parts, Words
+from pomona.models.inputs.pairs import SPANS, PairBatch
+from pomona.models.layers.pair_heads import Heads, Words
 from pomona.models.model import MODELS, Shape
+from pomona.models.pair_model import PairModel, PairModule, Parts
 
 
 @MODELS.add("cbow")

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from pomona.models.layers.aligned_tree import ClassifiedTree, TreeModel
+from pomona.models.layers.aligned_tree import AlignedTreeModel, ClassifiedTree
 from pomona.models.layers.pair_heads import Layer
 from pomona.models.model import MODELS, Shape
 
 
 @MODELS.add("comptreenn")
 @dataclass(frozen=True)
-class CompTreeNN(TreeModel):
+class CompTreeNN(AlignedTreeModel):
     """A one-layer network composes premise and hypothesis together, along the aligned tree."""
 
     def build(self, shape: Shape) -> nn.Module:

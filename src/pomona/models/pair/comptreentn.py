@@ -2,9 +2,9 @@
 
     h_k = f(c^T V_k c + W_k c + b_k),     c = [children]
 
-c^T V_k c asks only for the symmetric part of V_k, so V holds one number for each pair i <= j of places of c, and the
-products c_i c_j of many rows times V are one product of matrices with half the work. The products are made in a
-compiled loop, some rows at a time so that they stay near the processor, and made again on the way back.
+c^T V_k c depends only on the symmetric part of V_k. So V holds one number for each pair i <= j of entries of c, and the
+products c_i c_j of many rows times V are one matrix product with half the work. The products are computed in a compiled
+loop, some rows at a time so that they stay in the cache, and computed again in the backward pass.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from torch import Tensor, nn
 
 from pomona.base.arrays import Floats
 from pomona.base.compiled import summed
-from pomona.models.layers.aligned_tree import ClassifiedTree, TreeModel
+from pomona.models.layers.aligned_tree import AlignedTreeModel, ClassifiedTree
 from pomona.models.layers.pair_heads import activated, first_weights
 from pomona.models.model import MODELS, Shape
 
-ROWS = 128  # whose products are held at once
+ROWS = 128  # rows whose products are held at once
 
 
 @MODELS.add("comptreentn")
 @dataclass(frozen=True)
-class CompTreeNTN(TreeModel):
+class CompTreeNTN(AlignedTreeModel):
     """A neural tensor network composes premise and hypothesis together, along the aligned tree."""
 
     def build(self, shape: Shape) -> nn.Module:
@@ -48,17 +48,17 @@ class TensorCell(nn.Module):
         c = torch.cat(list(children), -1)
         flat = c.flatten(0, -2)
         if c.device.type == "cpu":
-            twice: Tensor = _Products.apply(flat, self.tensor)  # type: ignore[no-untyped-call]
+            quadratic: Tensor = _Products.apply(flat, self.tensor)  # type: ignore[no-untyped-call]
         else:
-            twice = plain_products(flat, self.tensor)
-        h = nn.functional.linear(flat, self.weight, self.bias) + twice
+            quadratic = plain_products(flat, self.tensor)
+        h = nn.functional.linear(flat, self.weight, self.bias) + quadratic
         return activated(h, self.activation).view(*c.shape[:-1], -1)
 
 
 def plain_products(c: Tensor, tensor: Tensor) -> Tensor:
     """The sum over i <= j of c_i c_j V_ij, [rows, width]."""
-    one, two = torch.triu_indices(c.shape[1], c.shape[1])
-    return (c[:, one] * c[:, two]) @ tensor
+    i, j = torch.triu_indices(c.shape[1], c.shape[1])
+    return (c[:, i] * c[:, j]) @ tensor
 
 
 class _Products(torch.autograd.Function):
@@ -69,7 +69,7 @@ class _Products(torch.autograd.Function):
         out, products = c.new_empty(len(c), tensor.shape[1]), c.new_empty(ROWS, len(tensor))
         for first in range(0, len(c), ROWS):
             some = c[first : first + ROWS]
-            _forth(some.numpy(), products.numpy())
+            _forward(some.numpy(), products.numpy())
             torch.mm(products[: len(some)], tensor, out=out[first : first + ROWS])
         return out
 
@@ -82,38 +82,38 @@ class _Products(torch.autograd.Function):
         products, turned = c.new_empty(ROWS, len(tensor)), tensor.t()
         for first in range(0, len(c), ROWS):
             some, back = c[first : first + ROWS], d_out[first : first + ROWS]
-            made = products[: len(some)]
-            _forth(some.numpy(), products.numpy())
-            d_tensor.addmm_(made.t(), back)
-            torch.mm(back, turned, out=made)
-            _back(some.numpy(), products.numpy(), d_c[first : first + ROWS].numpy())
+            used = products[: len(some)]
+            _forward(some.numpy(), products.numpy())
+            d_tensor.addmm_(used.t(), back)
+            torch.mm(back, turned, out=used)
+            _backward(some.numpy(), products.numpy(), d_c[first : first + ROWS].numpy())
         return d_c, d_tensor
 
 
 @summed
-def _forth(c: Floats, products: Floats) -> None:
+def _forward(c: Floats, products: Floats) -> None:
     """c_i c_j for i <= j, row by row."""
     width = c.shape[1]
     for row in range(len(c)):
         at = 0
         for i in range(width):
-            one = c[row, i]
+            c_i = c[row, i]
             for j in range(i, width):
-                products[row, at + j - i] = one * c[row, j]
+                products[row, at + j - i] = c_i * c[row, j]
             at += width - i
 
 
 @summed
-def _back(c: Floats, d_products: Floats, d_c: Floats) -> None:
-    """The derivative of `_forth`."""
+def _backward(c: Floats, d_products: Floats, d_c: Floats) -> None:
+    """The derivative of `_forward`."""
     width = c.shape[1]
     for row in range(len(c)):
         at = 0
         for i in range(width):
-            one, total = c[row, i], c[row, i] * 0
+            c_i, total = c[row, i], c[row, i] * 0
             for j in range(i, width):
                 d = d_products[row, at + j - i]
                 total += d * c[row, j]
-                d_c[row, j] += d * one
+                d_c[row, j] += d * c_i
             d_c[row, i] += total
             at += width - i

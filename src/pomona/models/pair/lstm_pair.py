@@ -1,7 +1,8 @@
-"""LSTM encoder: premise and hypothesis are read by the same LSTM, their last states stand side by side.
+"""LSTM encoder: one LSTM reads premise and hypothesis, and their last states side by side are classified.
 
-The other eleven parts are read for themselves, from their own first word. Parts that begin alike are one reading: the
-state after `Adv V` is met on the way through `Adv V QO AdjO NO`. Words alone are read once for each word in the batch.
+The other eleven parts are read separately, each from its own first word. Parts that begin with the same word share a
+reading: the state after `Adv V` is one of the states of `Adv V QO AdjO NO`. Single words are read once for each word in
+the batch.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from pomona.models.inputs.pairs import PairBatch
 from pomona.models.layers.lstm import LSTM
-from pomona.models.layers.pair_heads import Heads, PairBatch, PairModel, PairModule, Parts
+from pomona.models.layers.pair_heads import Heads
 from pomona.models.model import MODELS, Shape
+from pomona.models.pair_model import PairModel, PairModule, Parts
 
-# What is read, as columns of a sentence, and which parts end there: kind, slot, how many words in
+# What is read, as columns of a sentence, and which parts end in it: kind, slot, after how many words
 READINGS = (
     ((1, 3), (("phrase", 0, 2),)),
     ((4, 9), (("phrase", 1, 2), ("object", 0, 5))),
@@ -30,7 +33,7 @@ READINGS = (
 @MODELS.add("lstm_pair")
 @dataclass(frozen=True)
 class LSTMPair(PairModel):
-    """Last LSTM states of premise and hypothesis, side by side."""
+    """The last LSTM states of premise and hypothesis, side by side."""
 
     def build(self, shape: Shape) -> nn.Module:
         return LSTMPairModule(self, shape)
@@ -44,13 +47,13 @@ class LSTMPairModule(PairModule):
 
     def answers(self, batch: PairBatch, random: torch.Generator | None) -> Parts:
         kinds = self.kinds()
-        readings = [one for one in READINGS if any(kind in kinds for kind, *_ in one[1])]
+        readings = [reading for reading in READINGS if any(kind in kinds for kind, *_ in reading[1])]
         alone = [batch.words[kind] for kind in ("modifier", "head") if kind in kinds]
         words = [side.cpu().numpy() for pairs in alone for side in (pairs.premise, pairs.hypothesis)]
         single = np.unique(np.concatenate(words)) if words else np.zeros(0, np.int64)
         whole = batch.tokens.cpu().numpy().reshape(-1, 9)  # [2 batch, 9]: a premise, its hypothesis, ...
         tokens, lengths = [single], [np.ones(len(single), np.int64)]
-        ends: dict[str, dict[int, npt.NDArray[np.int64]]] = {}  # of each part: its last token in both sentences
+        ends: dict[str, dict[int, npt.NDArray[np.int64]]] = {}  # the last token of each part in both sentences
         begin = len(single)
         for (first, last), parts in readings:
             tokens.append(whole[:, first:last].ravel())
@@ -67,8 +70,8 @@ class LSTMPairModule(PairModule):
             wanted=np.concatenate([np.arange(len(single)), *(end for slots in asked.values() for end in slots)]),
         ).split([len(single), *(len(slots) * len(whole) for slots in asked.values())])
         vectors = {
-            kind: some.view(len(slots), len(batch), -1)  # [slots, batch, 2 width]
-            for (kind, slots), some in zip(asked.items(), states[1:], strict=True)
+            kind: ended.view(len(slots), len(batch), -1)  # [slots, batch, 2 width]
+            for (kind, slots), ended in zip(asked.items(), states[1:], strict=True)
         }
         for kind in ("modifier", "head"):
             if kind in kinds:
@@ -78,7 +81,7 @@ class LSTMPairModule(PairModule):
 
 
 def _looked_up(states: Tensor, words: npt.NDArray[np.int64], batch: PairBatch, kind: str) -> Tensor:
-    """[pairs, 2 width]: the states of two words that were read alone."""
+    """[pairs, 2 width]: the states of two words that were read by themselves."""
     sides = (batch.words[kind].premise, batch.words[kind].hypothesis)
     known = torch.from_numpy(words).to(states.device)
     return torch.cat([nn.functional.embedding(torch.searchsorted(known, side), states) for side in sides], 1)

@@ -1,19 +1,19 @@
-"""Relation bottleneck: all that a node hands up is the class that it predicts for itself.
+"""Relation bottleneck: a node passes nothing to its parent but the class that it predicts for itself.
 
-    h = cell(children)      z = W h      handed up: softmax(z) E       with E a learned vector for each class
+    h = cell(children)      z = W h      passed to the parent: softmax(z) E       with E a learned vector for each class
 
-Fairness rests on the label of a node being all that its parent must know, and this model cannot use anything else. No
-relation algebra is given: what the classes mean for a parent is learned like everything. Quantifier and negation pairs
-have no label, so their vectors are handed up as they are. `channel` says how z is handed up:
+A split is fair if the label of a node is all that its parent must know, and this model cannot use anything else. No
+relation algebra is given: what the classes mean for a parent is learned like everything else. Pairs of quantifiers and
+of negations have no label, so their vectors are passed on as they are. `channel` says how z is passed on:
 
-    softdet   softmax(z), whose gradient stops here: a parent's error does not reach its children
-    hard      the most likely class; the gradient is that of softmax(z) (straight through)
+    softdet   softmax(z), without gradient: the error of a parent does not reach its children
+    hard      the most likely class; the gradient is that of softmax(z) (straight-through)
     soft      softmax(z)
-    gold      the true class in training, the most likely one in answering
-    logit     z itself: as narrow a channel, but not a choice
+    gold      the true class in training, the most likely one in evaluation
+    logit     z itself: a channel of the same width, but not a choice
 
-`where` names the kinds of nodes that have it (the others hand up h), and `skip` adds h to what is handed up: both are
-there to find out which part does the work. docs/fair_nli_2019.md has the answers.
+`where` names the kinds of nodes that have the bottleneck (the others pass on h), and `skip` adds h to what is passed
+on. Both serve to find out which part matters; docs/fair_nli_2019.md has the answers.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ import torch
 from torch import Tensor, nn
 
 from pomona.base.errors import SpecError
-from pomona.models.layers.aligned_tree import KINDS, AlignedTree, TreeModel, Tying
-from pomona.models.layers.pair_heads import ASKED, CLASSES, Layer, PairBatch, Parts, dropped
+from pomona.models.inputs.pairs import ASKED, CLASSES, PairBatch
+from pomona.models.layers.aligned_tree import KINDS, AlignedTree, AlignedTreeModel, Tying
+from pomona.models.layers.pair_heads import Layer, dropped
 from pomona.models.model import MODELS, Shape
+from pomona.models.pair_model import Parts
 
 Channel = Literal["softdet", "hard", "soft", "gold", "logit"]
 BELOW = tuple(kind for kind in KINDS if kind in ASKED and kind != "label")
@@ -36,26 +38,28 @@ BELOW = tuple(kind for kind in KINDS if kind in ASKED and kind != "label")
 
 @MODELS.add("relation_bottleneck")
 @dataclass(frozen=True)
-class RelationBottleneck(TreeModel):
-    """The aligned tree with each node's own predicted class as the only thing handed up."""
+class RelationBottleneck(AlignedTreeModel):
+    """The aligned tree in which a node passes only its own predicted class to its parent."""
 
     width: int = 64
     tying: Tying = "type"
-    channel: Channel = "softdet"
-    where: tuple[str, ...] = BELOW
-    skip: bool = False
-    layers: int = 2  # of a cell: one, or a hidden one as well
+    channel: Channel = "softdet"  # how the prediction is passed on
+    where: tuple[str, ...] = BELOW  # the kinds of nodes that have the bottleneck
+    skip: bool = False  # pass on h as well
+    layers: int = 2  # of a cell: 1, or 2 with a hidden layer
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.channel not in ("softdet", "hard", "soft", "gold", "logit"):
-            raise SpecError(f"channel = {self.channel!r}: 'softdet', 'hard', 'soft', 'gold' or 'logit'")
+            raise SpecError(f"channel = {self.channel!r}: must be 'softdet', 'hard', 'soft', 'gold' or 'logit'")
         if not set(self.where) <= set(BELOW):
-            raise SpecError(f"where = {self.where}: some of {', '.join(BELOW)}")
+            raise SpecError(f"where = {self.where}: must be some of {', '.join(BELOW)}")
         if self.inner != "hidden":
-            raise SpecError(f"inner = {self.inner!r}: this model's questions always go to a softmax alone")
+            raise SpecError(
+                f"inner = {self.inner!r}: this model answers its questions with a softmax alone; leave the setting out"
+            )
         if self.layers not in (1, 2):
-            raise SpecError(f"layers = {self.layers}: 1 or 2")
+            raise SpecError(f"layers = {self.layers}: must be 1 or 2")
 
     def build(self, shape: Shape) -> nn.Module:
         return BottleneckModule(self, shape)
@@ -86,17 +90,20 @@ class BottleneckModule(AlignedTree):
         table = {kind: nn.Parameter(torch.randn(CLASSES[kind], settings.width)) for kind in settings.where}
         self.table = nn.ParameterDict(table)
 
-    def rise(self, kind: str, h: Tensor, batch: PairBatch, random: torch.Generator | None) -> tuple[Tensor, Tensor]:
+    def node_output(
+        self, kind: str, h: Tensor, batch: PairBatch, random: torch.Generator | None
+    ) -> tuple[Tensor, Tensor]:
         h = dropped(h, self.settings.dropout, random)
         if kind not in ASKED:
             return h, h
         z: Tensor = self.classifier[kind](h)
         if kind not in self.settings.where:
             return z, h
-        up = self._channel(z, batch.asked[kind]) @ self.table[kind]
-        return z, up + h if self.settings.skip else up
+        passed = self._channel(z, batch.asked[kind]) @ self.table[kind]
+        return z, passed + h if self.settings.skip else passed
 
     def _channel(self, z: Tensor, gold: Tensor) -> Tensor:
+        """The class of a node as it is passed on: a row of numbers, one for each class."""
         channel = self.settings.channel
         if channel == "logit":
             return z

@@ -1,10 +1,10 @@
-"""TreeNN: each sentence along its own tree, h = f(W [children] + b) (Socher et al. 2011; Geiger et al. 2019).
+"""TreeNN: each sentence composed along its own tree, h = f(W [children] + b) (Socher et al. 2011; Geiger et al. 2019).
 
     phrase = (modifier, head)   object = (quantifier, verb phrase, object phrase)   negated = (negation, object)
     sentence = (quantifier, subject phrase, negated)
 
-Premise and hypothesis are rows of the same products and meet only in front of the classifier. One W for two children
-and one for three.
+Premise and hypothesis are rows of the same matrix products and are joined only before the classifier. There is one W
+for two children and one for three.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from pomona.models.layers.pair_heads import Heads, Layer, PairBatch, PairModel, PairModule, Parts, Words
+from pomona.models.inputs.pairs import PairBatch
+from pomona.models.layers.pair_heads import Heads, Layer, Words
 from pomona.models.model import MODELS, Shape
+from pomona.models.pair_model import PairModel, PairModule, Parts
 
 
 @MODELS.add("treenn")

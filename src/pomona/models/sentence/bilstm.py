@@ -1,7 +1,7 @@
-"""Bidirectional LSTM: one LSTM reads the sentence from the left, another from the right, each with words of its own.
+"""Bidirectional LSTM: one LSTM reads the sentence from the left, another from the right, each with its own words.
 
-The last state of the one and the last of the other (at the first token), side by side, are classified. In ListOps the
-reader from the right meets a `]` before the list it closes, so it knows how much is open but not under which operator.
+The last states of both are classified side by side; that of the second is at the first token. In ListOps the LSTM from
+the right reads a `]` before the list that it closes, so it knows how many lists are open but not their operators.
 """
 
 from __future__ import annotations
@@ -13,19 +13,14 @@ from torch import nn
 
 from pomona.models.inputs.sentences import Batch
 from pomona.models.layers.lstm import LSTM
-from pomona.models.layers.tree_lstm import Classifier
-from pomona.models.model import MODELS, Model, Output, Shape
+from pomona.models.model import MODELS, Output, Shape
+from pomona.models.sentence_model import SentenceModel
 
 
 @MODELS.add("bilstm")
 @dataclass(frozen=True)
-class BiLSTMModel(Model):
-    """Two LSTMs that read from either end; `width` is that of each."""
-
-    quirks = True
-
-    width: int = 128
-    hidden: int = 16
+class BiLSTMModel(SentenceModel):
+    """Two LSTMs that read from either end, each of size `width`."""
 
     def build(self, shape: Shape) -> nn.Module:
         return BiLSTMModule(self, shape)
@@ -36,14 +31,12 @@ class BiLSTMModule(nn.Module):
         super().__init__()
         self.forth = LSTM(shape.vocabulary, settings.width, settings.width)
         self.back = LSTM(shape.vocabulary, settings.width, settings.width, reverse=True)
-        self.classifier = Classifier(
-            2 * settings.width, settings.hidden, shape.classes, batch_layernorm="batch_layernorm" in shape.fidelity
-        )
+        self.classifier = settings.classifier(2 * settings.width, shape)
 
     def forward(self, batch: Batch, random: torch.Generator | None = None) -> Output:
-        forth, back = self.forth(batch.flat, batch.start), self.back(batch.flat, batch.start)  # [tokens, width] each
-        whole = torch.cat([forth[batch.start[1:] - 1], back[batch.start[:-1]]], 1)  # each where it has read everything
+        right, left = self.forth(batch.flat, batch.start), self.back(batch.flat, batch.start)  # [tokens, width] each
+        whole = torch.cat([right[batch.start[1:] - 1], left[batch.start[:-1]]], 1)  # each after its last token
         logits = self.classifier(whole)
         if self.training:
             return Output(logits)
-        return Output(logits, nodes=torch.cat([forth, back], 1), sentences=whole)
+        return Output(logits, nodes=torch.cat([right, left], 1), sentences=whole)

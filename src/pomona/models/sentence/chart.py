@@ -1,9 +1,9 @@
-"""Soft chart (Maillard, Clark and Yogatama 2017): every binary tree at once, weighted; the model the paper left out.
+"""Soft chart (Maillard, Clark and Yogatama 2017): all binary trees at once, weighted. The ListOps paper left it out.
 
-Each span mixes the TreeLSTMs of all ways to cut it in two, up to the whole sentence, which is classified; the tree is
-read off the largest weights from the top. Memory and time grow with the square and the cube of the length. A batch is
-done in parts that stay in the cache; a sentence that does not fit into memory is an error. `layers.soft_chart` has the
-mathematics.
+Each span is a mixture of the TreeLSTM cells of all ways to cut it in two, up to the whole sentence, which is
+classified. The tree is read from the largest weights, starting at the top. Memory grows with the square of the length,
+time with the cube. A batch is computed in parts that stay in the cache; a sentence that does not fit into memory is an
+error. `layers.soft_chart` has the mathematics.
 """
 
 from __future__ import annotations
@@ -20,26 +20,24 @@ from torch import Tensor, nn
 from pomona.base.errors import RunError
 from pomona.models.inputs.sentences import Batch
 from pomona.models.layers.soft_chart import Charted
-from pomona.models.layers.tree_lstm import Classifier, TreeLSTM
-from pomona.models.model import MODELS, Model, Output, Shape, halved
+from pomona.models.layers.tree_lstm import TreeLSTM
+from pomona.models.model import MODELS, Output, Shape
+from pomona.models.sentence_model import SentenceTreeModel
 
-NUMBERS = 24  # kept for each span and unit of width: h, c, ten projections, and their derivatives
-ROOM = 1 << 32  # bytes of spans that one sentence may take
-CACHE = 1 << 23  # bytes of spans that are worked on together
+NUMBERS = 24  # numbers for each span and unit of width: h, c, ten projections, and their derivatives
+ROOM = 1 << 32  # the most bytes that the spans of one sentence may take
+CACHE = 1 << 23  # bytes of spans that are computed together
 
 
 @MODELS.add("chart")
 @dataclass(frozen=True)
-class ChartModel(Model):
+class ChartModel(SentenceTreeModel):
     """A TreeLSTM over all trees at once, weighted by a soft chart."""
 
-    quirks = True
     gpu = False
 
-    width: int = 128
-    hidden: int = 16
-    leaf_deviation: float = 0.5
-    temperature: float = 0.2
+    leaf_deviation: float = 0.5  # of the first leaf vectors
+    temperature: float = 0.2  # of the softmax over cuts
 
     def build(self, shape: Shape) -> nn.Module:
         return ChartModule(self, shape)
@@ -48,14 +46,12 @@ class ChartModel(Model):
 class ChartModule(nn.Module):
     def __init__(self, settings: ChartModel, shape: Shape) -> None:
         super().__init__()
-        width = halved(settings.width, shape)
+        width = settings.size
         self.temperature = settings.temperature
         self.leaf = nn.Parameter(torch.randn(shape.vocabulary, 2 * width) * settings.leaf_deviation)
         self.cell = TreeLSTM(width)
         self.query = nn.Parameter(torch.randn(width) / math.sqrt(width))
-        self.classifier = Classifier(
-            width, settings.hidden, shape.classes, batch_layernorm="batch_layernorm" in shape.fidelity
-        )
+        self.classifier = settings.classifier(width, shape)
 
     def forward(self, batch: Batch, random: torch.Generator | None = None) -> Output:
         parts = [self._part(batch, part) for part in self._parts(batch)]
@@ -66,7 +62,7 @@ class ChartModule(nn.Module):
         return Output(logits, batch.trees(steps), torch.cat([nodes for _, nodes, _ in parts]))
 
     def _parts(self, batch: Batch) -> Iterator[slice]:
-        """Neighbouring sentences whose charts fit into the cache together, or one alone whose does not."""
+        """Neighbouring sentences whose charts fit into the cache together, or a single one whose chart does not."""
         lengths = np.diff(batch.start)
         need = NUMBERS * self.cell.width * self.leaf.element_size() * lengths * (lengths + 1) // 2
         if need.max() > ROOM:
@@ -81,11 +77,12 @@ class ChartModule(nn.Module):
             first += count
 
     def _part(self, batch: Batch, part: slice) -> tuple[Tensor, Tensor, npt.NDArray[np.uint8]]:
-        """h of each sentence, of the nodes of its best tree, and that tree's steps."""
+        """h of each sentence, h of the nodes of its best tree, and the steps of that tree."""
         start = batch.start[part.start : part.stop + 1]
         tokens = torch.from_numpy(batch.flat[start[0] : start[-1]])
-        made: tuple[Tensor, Tensor, npt.NDArray[np.uint8]] = Charted.apply(  # type: ignore[no-untyped-call]
-            *self.leaf[tokens].chunk(2, 1), self.cell.left, self.cell.right, self.cell.bias,
-            self.query / self.query.norm(), self.temperature, start - start[0],
-        )  # fmt: skip
-        return made
+        weight = torch.cat([self.cell.left, self.cell.right])  # [10H, H]
+        query = self.query / self.query.norm()
+        charted: tuple[Tensor, Tensor, npt.NDArray[np.uint8]] = Charted.apply(  # type: ignore[no-untyped-call]
+            self.leaf[tokens], weight, self.cell.bias, query, self.temperature, start - start[0]
+        )
+        return charted

@@ -1,7 +1,8 @@
 """LSTM over the tokens (Hochreiter and Schmidhuber 1997): the ListOps paper's sequential baseline.
 
-The state after the last token is classified. Each sentence is read from its own first token to its own last, so nothing
-depends on what else is in the batch; the paper's code pads on the left, with a word that is trained (`left_padding`).
+The state after the last token is classified. Each sentence is read from its own first token to its own last, so an
+answer does not depend on what else is in the batch. The paper's code pads shorter sentences on the left with a word
+that is trained (`left_padding`); then it does.
 """
 
 from __future__ import annotations
@@ -15,19 +16,16 @@ from torch import nn
 
 from pomona.models.inputs.sentences import Batch
 from pomona.models.layers.lstm import LSTM
-from pomona.models.layers.tree_lstm import Classifier
-from pomona.models.model import MODELS, Model, Output, Shape
+from pomona.models.model import MODELS, Output, Shape
+from pomona.models.sentence_model import SentenceModel
 
 
 @MODELS.add("lstm")
 @dataclass(frozen=True)
-class LSTMModel(Model):
+class LSTMModel(SentenceModel):
     """A one-layer LSTM that reads from left to right."""
 
-    quirks = True
-
-    width: int = 128
-    hidden: int = 16
+    left_padding: bool = False  # read trainable padding before every shorter sentence, as in the ListOps code
 
     def build(self, shape: Shape) -> nn.Module:
         return LSTMModule(self, shape)
@@ -36,11 +34,9 @@ class LSTMModel(Model):
 class LSTMModule(nn.Module):
     def __init__(self, settings: LSTMModel, shape: Shape) -> None:
         super().__init__()
-        self.padding = shape.vocabulary if "left_padding" in shape.fidelity else None
+        self.padding = shape.vocabulary if settings.left_padding else None
         self.lstm = LSTM(shape.vocabulary + (self.padding is not None), settings.width, settings.width)
-        self.classifier = Classifier(
-            settings.width, settings.hidden, shape.classes, batch_layernorm="batch_layernorm" in shape.fidelity
-        )
+        self.classifier = settings.classifier(settings.width, shape)
 
     def forward(self, batch: Batch, random: torch.Generator | None = None) -> Output:
         tokens, start = batch.flat, batch.start  # [tokens of the batch], [batch + 1]
@@ -56,7 +52,7 @@ class LSTMModule(nn.Module):
 def left_padded(
     tokens: npt.NDArray[np.int64], start: npt.NDArray[np.int64], padding: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Every sentence as long as the longest, with `padding` in front."""
+    """Every sentence at the length of the longest, with `padding` before it."""
     lengths = np.diff(start)
     longest = int(lengths.max())
     padded = np.full((len(lengths), longest), padding, np.int64)

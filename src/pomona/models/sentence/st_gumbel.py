@@ -1,13 +1,14 @@
 """ST-Gumbel (Choi, Yoo and Lee 2018): a TreeLSTM that chooses its own trees, one merge of neighbours after another.
 
-In each round every pair of neighbours is composed, a query vector scores the results, and the best pair, by scores with
-Gumbel noise, is merged; going back, the choice counts as a softmax (straight-through). In evaluation there is no noise.
-`pomona.models.layers.gumbel_merge` holds the mathematics and computes it exactly with a few cells a token.
+In each round every pair of neighbours is composed, a query vector scores the results, and the pair with the highest
+score, with Gumbel noise added, is merged. In the backward pass the choice is treated as a softmax (straight-through).
+In evaluation there is no noise. `pomona.models.layers.gumbel_merge` has the mathematics, and computes it exactly with a
+few cells for each token.
 
-Leaves: the word's vector cut in two, (h, c), as the ListOps paper's code has it (`none`), after a linear map
-(`linear`), or the states of an LSTM over the words (`rnn`), as Choi et al. do.
+The leaves (h, c) are the two halves of the word's vector, as in the ListOps paper's code (`none`), the same after a
+linear map (`linear`), or the states of an LSTM over the words (`rnn`), as in Choi et al.
 
-The temperature may be trained, fall by a factor every 10,000 steps and swing with a cosine, as in the paper's search:
+The temperature may be trained, fall by a factor every 10,000 steps, and swing with a cosine, as in the paper's search:
 at step t it is  start x decay^(t / 10,000) x (cos(t / cycle) + 1) / 2,  the last factor only if there is a cycle.
 """
 
@@ -23,36 +24,34 @@ from torch import Tensor, nn
 
 from pomona.base.errors import SpecError
 from pomona.models.inputs.sentences import Batch
-from pomona.models.layers.gumbel_merge import Merged, choices
+from pomona.models.layers.gumbel_merge import Merged, Sentences, choices
 from pomona.models.layers.lstm import LSTM
-from pomona.models.layers.tree_lstm import Classifier, TreeLSTM
-from pomona.models.model import MODELS, Model, Output, Shape, halved
+from pomona.models.layers.tree_lstm import TreeLSTM
+from pomona.models.model import MODELS, Output, Shape
+from pomona.models.sentence_model import SentenceTreeModel
 
-SMALLEST = 1e-5  # so that a temperature that swings never is 0
+SMALLEST = 1e-5  # keeps a temperature that swings above 0
 
 
 @MODELS.add("st_gumbel")
 @dataclass(frozen=True)
-class STGumbelModel(Model):
-    """A TreeLSTM over trees of its own choice, trained by straight-through Gumbel softmax."""
+class STGumbelModel(SentenceTreeModel):
+    """A TreeLSTM that chooses its own trees, trained by straight-through Gumbel softmax."""
 
-    quirks = True
     gpu = False
 
-    width: int = 128
-    hidden: int = 16
-    leaf: Literal["none", "linear", "rnn"] = "none"
-    leaf_deviation: float = 0.5
-    temperature: float = 1.0
+    leaf: Literal["none", "linear", "rnn"] = "none"  # what is between words and leaves: nothing, a linear map, an LSTM
+    leaf_deviation: float = 0.5  # of the first leaf vectors
+    temperature: float = 1.0  # of the softmax, at first
     trainable_temperature: bool = False
-    temperature_decay: float = 1.0  # every 10,000 steps
-    temperature_cycle: int = 0  # steps to a radian; 0 for none
+    temperature_decay: float = 1.0  # factor every 10,000 steps
+    temperature_cycle: int = 0  # steps in which the cosine advances by one radian; 0 for no cosine
 
     def __post_init__(self) -> None:
         if self.temperature <= 0 or not 0 < self.temperature_decay <= 1 or self.temperature_cycle < 0:
             raise SpecError(
                 f"temperature = {self.temperature}, temperature_decay = {self.temperature_decay}, temperature_cycle = "
-                f"{self.temperature_cycle}: above 0, above 0 and at most 1, and 0 or more are needed"
+                f"{self.temperature_cycle}: must be above 0, above 0 and at most 1, and 0 or more"
             )
 
     def build(self, shape: Shape) -> nn.Module:
@@ -61,11 +60,11 @@ class STGumbelModel(Model):
 
 class STGumbelModule(nn.Module):
     log_temperature: Tensor
-    step: Tensor  # of training, only where the temperature depends on it
+    step: Tensor  # of the training, only where the temperature depends on it
 
     def __init__(self, settings: STGumbelModel, shape: Shape) -> None:
         super().__init__()
-        width = halved(settings.width, shape)
+        width = settings.size
         self.kind, self.decay, self.cycle = settings.leaf, settings.temperature_decay, settings.temperature_cycle
         if self.kind == "rnn":
             self.lstm = LSTM(shape.vocabulary, width, 2 * width)
@@ -81,23 +80,21 @@ class STGumbelModule(nn.Module):
             self.register_buffer("log_temperature", start, persistent=False)
         if self.decay != 1 or self.cycle:
             self.register_buffer("step", torch.tensor(0))
-        self.classifier = Classifier(
-            width, settings.hidden, shape.classes, batch_layernorm="batch_layernorm" in shape.fidelity
-        )
+        self.classifier = settings.classifier(width, shape)
 
     def forward(self, batch: Batch, random: torch.Generator | None = None) -> Output:
         leaves, row = self._leaves(batch)  # [rows, 2H], the row of each token
         noise = self._noise(batch, leaves, random) if self.training else None
         cell, query = self.cell, self.query / math.sqrt(len(self.query))
         root, nodes, steps = Merged.apply(  # type: ignore[no-untyped-call]
-            *leaves.chunk(2, 1), cell.left, cell.right, cell.bias, query, self._temperature(),
-            row, batch.start, noise,
+            leaves, torch.cat([cell.left, cell.right]), cell.bias, query, self.next_temperature(),
+            Sentences(row, batch.start, noise),
         )  # fmt: skip
         logits = self.classifier(root)
         return Output(logits) if self.training else Output(logits, batch.trees(steps), nodes)
 
-    def _temperature(self) -> Tensor:
-        """Of this step; in evaluation there is no noise, and the best pair is the best at any temperature."""
+    def next_temperature(self) -> Tensor:
+        """The temperature of this step, which counts as done. In evaluation there is no noise, so any will do."""
         temperature: Tensor = self.log_temperature.exp()
         if not self.training or (self.decay == 1 and not self.cycle):
             return temperature

@@ -1,7 +1,8 @@
 """TreeLSTM over the gold trees (Tai, Socher and Manning 2015; the ListOps paper's upper bound).
 
-A leaf is its word's row of a table of (h, c); an inner node is the cell of `tree_lstm` on its two children; the root
-is classified. That the tree is given makes ListOps easy: at no node is more than one open list to be remembered.
+A leaf is the row of its word in a table of (h, c). An inner node is the cell of `layers.tree_lstm` applied to its two
+children. The root is classified. ListOps is easy for a model that is given the tree: a node never has to remember more
+than one open list.
 """
 
 from __future__ import annotations
@@ -12,20 +13,17 @@ import torch
 from torch import nn
 
 from pomona.models.inputs.sentences import Batch
-from pomona.models.layers.tree_lstm import Classifier, TreeLSTM
-from pomona.models.model import MODELS, Model, Output, Shape, halved
+from pomona.models.layers.tree_lstm import TreeLSTM
+from pomona.models.model import MODELS, Output, Shape
+from pomona.models.sentence_model import SentenceTreeModel
 
 
 @MODELS.add("treelstm")
 @dataclass(frozen=True)
-class TreeLSTMModel(Model):
+class TreeLSTMModel(SentenceTreeModel):
     """A TreeLSTM that is given the gold trees."""
 
-    quirks = True
-
-    width: int = 128
-    hidden: int = 16
-    leaf_deviation: float = 0.1  # of the first leaf vectors; 1.0 in the paper's code learns far more slowly
+    leaf_deviation: float = 0.1  # of the first leaf vectors; 1.0, as in the paper's code, learns far more slowly
 
     def build(self, shape: Shape) -> nn.Module:
         return TreeLSTMModule(self, shape)
@@ -34,17 +32,15 @@ class TreeLSTMModel(Model):
 class TreeLSTMModule(nn.Module):
     def __init__(self, settings: TreeLSTMModel, shape: Shape) -> None:
         super().__init__()
-        width = halved(settings.width, shape)
+        width = settings.size
         self.leaf = nn.Parameter(torch.randn(shape.vocabulary, 2 * width) * settings.leaf_deviation)
         self.cell = TreeLSTM(width)
-        self.classifier = Classifier(
-            width, settings.hidden, shape.classes, batch_layernorm="batch_layernorm" in shape.fidelity
-        )
+        self.classifier = settings.classifier(width, shape)
 
     def forward(self, batch: Batch, random: torch.Generator | None = None) -> Output:
         h, c = self.leaf.chunk(2, 1)  # [words, H] each
-        nodes = self.cell(batch.plan, h, c)  # [words + distinct inner nodes, H]
-        logits = self.classifier(nodes[batch.plan.root])
+        nodes = self.cell(batch.schedule, h, c)  # [words + distinct inner nodes, H]
+        logits = self.classifier(nodes[batch.schedule.root])
         if self.training:
             return Output(logits)
-        return Output(logits, batch.gold, nodes[batch.plan.place])
+        return Output(logits, batch.gold, nodes[batch.schedule.node_at])

@@ -1,11 +1,11 @@
-"""The Neural Data Router (Csordas, Irie and Schmidhuber 2022): a looped layer whose positions wait for their turn.
+"""The Neural Data Router (Csordas, Irie and Schmidhuber 2022): a looped layer whose positions wait for their arguments.
 
     a = Norm(x + Attention(x)),    g = sigmoid(Gate(a)),    x <- (1 - g) x + g Norm(Update(a))
 
-The gate is closed at first (bias -3), so a position keeps what it has until its arguments are ready; attention is
-geometric: each head goes to the nearest position that matches (`attention.geometric`). To its score each side
-adds a number of its own, so a head can look to the left or to the right. Steps as in `looped_transformer`: `extra` and
-so many for each level of brackets. The vector at the first token of each tree is classified.
+The gate is closed at first (bias -3), so a position keeps its vector until its arguments are ready. Attention is
+geometric: each head attends to the nearest position that matches (`attention.geometric`). A number for each side is
+added to the scores, so a head can prefer the left or the right. The number of steps is that of `looped_transformer`:
+`extra`, and `per_level` for each level of brackets. The vector at the first token of each tree is classified.
 """
 
 from __future__ import annotations
@@ -18,32 +18,33 @@ import torch
 from torch import Tensor, nn
 
 from pomona.base.errors import SpecError
-from pomona.models.inputs.sequences import SequenceBatch, SequenceModel
+from pomona.models.inputs.sequences import SequenceBatch
 from pomona.models.layers.attention import Attention, geometric
 from pomona.models.layers.decoder import TreeHeads, rounded
 from pomona.models.model import MODELS, Output, Shape, dropped
+from pomona.models.sequence_model import SequenceModel
 
-CLOSED = -3.0  # the first bias of the gates
+CLOSED = -3.0  # first bias of the gates
 
 
 @MODELS.add("data_router")
 @dataclass(frozen=True)
 class DataRouterModel(SequenceModel):
-    """Copy gates and geometric attention over one layer, taken as many times as the brackets are deep."""
+    """One layer with copy gates and geometric attention, repeated as often as the brackets are deep."""
 
     width: int = 128
-    inner: int = 256
+    inner: int = 256  # width of the hidden layer of the feed-forward network
     heads: int = 4
-    extra: int = 2
-    per_level: float = 1.0
-    answers: int = 2
-    node_weight: float = 0.0  # of the values of all lists in the loss
+    extra: int = 2  # steps beside those for the brackets
+    per_level: float = 1.0  # steps for each level of brackets
+    answers: int = 2  # one for each tree
+    node_weight: float = 0.0  # weight in the loss of the values of all lists
     dropout: float = 0.0
     gate_dropout: float = 0.05
 
     def __post_init__(self) -> None:
         if self.node_weight < 0:
-            raise SpecError(f"node_weight = {self.node_weight}: 0 or more is needed")
+            raise SpecError(f"node_weight = {self.node_weight}: must be 0 or more")
 
     def build(self, shape: Shape) -> nn.Module:
         return DataRouterModule(self, shape)
@@ -75,15 +76,15 @@ class DataRouterModule(nn.Module):
         )  # [batch, heads, length, length]
         count = settings.extra + (settings.per_level * batch.nesting).ceil()  # [batch]
         for step in range(int(count.max())):
-            a = self.after_attention(x + dropped(self.look(x, side), settings.dropout, random))
+            a = self.after_attention(x + dropped(self.attend(x, side), settings.dropout, random))
             g = dropped(self.gate(a).sigmoid(), settings.gate_dropout, random)
             y = (1 - g) * x + g * self.after_update(self.update(a))
             x = torch.where((step < count)[:, None, None], y, x)
         return cast(Output, self.heads(x, batch))
 
-    def look(self, x: Tensor, side: Tensor) -> Tensor:
+    def attend(self, x: Tensor, side: Tensor) -> Tensor:
         attention = self.attention
         query, key, value = (attention.split(layer(x)) for layer in (attention.query, attention.key, attention.value))
         score = query @ key.transpose(2, 3) / math.sqrt(query.shape[-1]) + side
-        found: Tensor = attention.out((geometric(score) @ value).transpose(1, 2).flatten(2))
-        return found
+        out: Tensor = attention.out((geometric(score) @ value).transpose(1, 2).flatten(2))
+        return out

@@ -1,11 +1,11 @@
-"""A looped Transformer: one layer again and again, as often as the brackets are deep (Dehghani et al. 2019, and since).
+"""A looped Transformer: one layer repeated as often as the brackets are deep (Dehghani et al. 2019 and later work).
 
     x_0 = words,    x_t = Norm(Layer(x_{t-1} + words)),    t = 1 .. steps,    steps = `extra` + `per_level` * nesting
 
-The words are added again at every step ("recall"), so a step has not to carry them. Nesting is counted in the tokens:
-the most brackets that are open at once, so a deeper tree gets more steps than any in training. Each example takes its
-own number of steps, whatever else is in its batch. Positions are `relative` or `none`. The vector at the first
-token of each tree is classified.
+The words are added again at every step ("recall"), so a step need not carry them. Nesting is read from the tokens: the
+largest number of brackets that are open at once. So a deeper tree has more steps than any in training. The number of
+steps of an example does not depend on what else is in its batch. Positions are `relative` or `none`. The vector at the
+first token of each tree is classified.
 """
 
 from __future__ import annotations
@@ -18,30 +18,31 @@ import torch
 from torch import nn
 
 from pomona.base.errors import SpecError
-from pomona.models.inputs.sequences import SequenceBatch, SequenceModel
+from pomona.models.inputs.sequences import SequenceBatch
 from pomona.models.layers.attention import Layer, RelativeBias
 from pomona.models.layers.decoder import TreeHeads, rounded
 from pomona.models.model import MODELS, Output, Shape, dropped
+from pomona.models.sequence_model import SequenceModel
 
 
 @MODELS.add("looped_transformer")
 @dataclass(frozen=True)
 class LoopedTransformerModel(SequenceModel):
-    """One Transformer layer, taken as many times as the brackets are deep."""
+    """One Transformer layer, repeated as often as the brackets are deep."""
 
     width: int = 128
-    inner: int = 256
+    inner: int = 256  # width of the hidden layer of the feed-forward network
     heads: int = 4
     positions: Literal["relative", "none"] = "relative"
-    extra: int = 2
-    per_level: float = 1.0
-    answers: int = 2
-    node_weight: float = 0.0  # of the values of all lists in the loss
+    extra: int = 2  # steps beside those for the brackets
+    per_level: float = 1.0  # steps for each level of brackets
+    answers: int = 2  # one for each tree
+    node_weight: float = 0.0  # weight in the loss of the values of all lists
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
         if self.node_weight < 0:
-            raise SpecError(f"node_weight = {self.node_weight}: 0 or more is needed")
+            raise SpecError(f"node_weight = {self.node_weight}: must be 0 or more")
 
     def build(self, shape: Shape) -> nn.Module:
         return LoopedTransformerModule(self, shape)

@@ -1,12 +1,12 @@
-"""TreeLSTM over the gold trees of ORCHARD, where a COPY *is* the node it quotes: what a model can do that is given the
-structure (the oracle that shows the task to be learnable).
+"""TreeLSTM over the gold trees of ORCHARD in which a COPY *is* the node that it quotes.
 
-A list is folded from the left, its bracket last: ((([MAX 2) 6) ]). A COPY leaf has no vector of its own; its parent
-takes that of the quoted node of the earlier tree. So the trees of an example are one graph without cycles, which is
-computed height by height like any forest (`inputs.sentences.Plan`), equal subtrees once. The root of each tree is
-classified, and with `node_weight` so is every other list while training, since the values of all nodes are known
-(E7 of the specification): an error deep down is then seen where it is made. Depth of training: 3 to 6; the cell is
-asked to do the same thing again at depth 12, so that it must be exact and not only good.
+It is given all structure, and so serves as the oracle that shows that the task can be learned. A list is folded from
+the left, its closing bracket last: ((([MAX 2) 6) ]). A COPY leaf has no vector of its own; its parent takes that of the
+quoted node in an earlier tree. So the trees of an example form one graph without cycles, which is computed height by
+height like any forest (`inputs.schedule.TreeSchedule`), equal subtrees once. The root of each tree is classified. With
+`node_weight` every other list is classified too while training, since the values of all nodes are known; an error deep
+in a tree is then corrected where it is made. Training has depths 3 to 6 and test depth 12, where the same cell is
+applied more often, so it must be exact and not only good.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from pomona.base.arrays import Ints
 from pomona.base.compiled import compiled
 from pomona.base.errors import RunError
 from pomona.data.corpus import Corpus
-from pomona.models.inputs.sentences import Plan, pair
-from pomona.models.layers.tree_lstm import Classifier, TreeLSTM
+from pomona.models.inputs.numbers import answer_numbers, numbers_of, refuse_empty
+from pomona.models.inputs.schedule import TreeSchedule, node_of
+from pomona.models.layers.classifier import Classifier
+from pomona.models.layers.tree_lstm import TreeLSTM
 from pomona.models.model import MODELS, Model, Output, Shape
 from pomona.trees.forest import gather
 
@@ -35,14 +37,14 @@ CLOSING = "]"
 @MODELS.add("quoting_treelstm")
 @dataclass(frozen=True)
 class QuotingTreeLSTMModel(Model):
-    """A TreeLSTM that is given the gold trees and where each COPY leads."""
+    """A TreeLSTM that is given the gold trees and the node that each COPY quotes."""
 
     example = "orchard/hard/min-max"
 
     width: int = 64
     hidden: int = 32
     leaf_deviation: float = 0.1  # of the first leaf vectors
-    node_weight: float = 1.0  # of the values of all lists in the loss
+    node_weight: float = 1.0  # weight in the loss of the values of all lists
 
     def words(self, corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         plain = [name for name in corpus.forest.names if name != "COPY"]
@@ -60,9 +62,9 @@ class QuotingTreeLSTMModel(Model):
 
 @dataclass(frozen=True, eq=False)
 class QuotingTrees:
-    """A corpus as a model of its trees reads it: nodes in post-order, tree after tree, example after example."""
+    """A corpus in the numbers of the model: nodes in post-order, tree after tree, example after example."""
 
-    symbol: npt.NDArray[np.int64]  # the leaf that stands for each node's name
+    symbol: npt.NDArray[np.int64]  # for each node, the leaf that stands for its name
     arity: npt.NDArray[np.int32]
     link: npt.NDArray[np.int32]
     values: npt.NDArray[np.int64]
@@ -74,21 +76,18 @@ class QuotingTrees:
     @classmethod
     def of(cls, corpus: Corpus, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> QuotingTrees:
         forest, width = corpus.forest, corpus.width
-        if not len(corpus):
-            raise RunError(f"{corpus!r} is empty: there is nothing to train on or to answer")
+        refuse_empty(corpus)
         if corpus.targets.shape[1] != width:
             raise RunError(
                 f"{corpus!r} has {width} trees and {corpus.targets.shape[1]} answers an example; this model answers "
                 "each tree by itself (ORCHARD with target = 'two')"
             )
-        place = {word: number for number, word in enumerate(vocabulary)}
-        symbol = np.array([place.get(name, -1) for name in forest.names], np.int64)[forest.symbol]
+        symbol = numbers_of(forest.names, vocabulary)[forest.symbol]
         unknown = np.flatnonzero((symbol < 0) & (forest.links == 0))
         if len(unknown):
             name = forest.names[forest.symbol[unknown[0]]]
             raise RunError(f"the trees of {corpus!r} have {name!r}, which the model has never seen")
-        known = {outcome: number for number, outcome in enumerate(outcomes)}
-        answer = np.array([*(known.get(outcome, -1) for outcome in corpus.outcomes), -1], np.int64)
+        answer = answer_numbers(corpus, outcomes)
         start = forest.start[::width]
         return cls(
             symbol,
@@ -106,21 +105,21 @@ class QuotingTrees:
 
     @cached_property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """Nodes of each example: what it costs."""
+        """The number of nodes of each example."""
         return np.diff(self.start)
 
     def batch(self, rows: Ints, device: torch.device | str = "cpu") -> QuotingBatch:
         taken = np.asarray(rows, np.int64)
         start, nodes = gather(self.start, taken)
         root = (self.root[taken] + start[:-1, None]).ravel()
-        left, right, height, place = _pairs(self.symbol[nodes], self.arity[nodes], self.link[nodes], self.leaves)
-        plan = Plan.of_pairs(self.leaves, left, right, height, place[root], place)
+        left, right, height, node_at = _folded(self.symbol[nodes], self.arity[nodes], self.link[nodes], self.leaves)
+        schedule = TreeSchedule.of_nodes(self.leaves, left, right, height, node_at[root], node_at)
         lists = np.flatnonzero(self.arity[nodes])
         return QuotingBatch(
             taken,
-            plan,
+            schedule,
             torch.from_numpy(self.targets[taken]).to(device),
-            torch.from_numpy(plan.place[lists]).to(device),
+            torch.from_numpy(schedule.node_at[lists]).to(device),
             torch.from_numpy(self.values[nodes][lists]).to(device),
         )
 
@@ -130,15 +129,15 @@ class QuotingBatch:
     """Some examples as one graph: its schedule, the answers, and every list with its value."""
 
     rows: npt.NDArray[np.int64]
-    plan: Plan
+    schedule: TreeSchedule
     targets: Tensor  # [batch, trees]
-    lists: Tensor  # [lists], nodes of the plan
+    lists: Tensor  # [lists], nodes of the schedule
     values: Tensor  # [lists]
 
 
 @compiled
-def _pairs(symbol: Ints, arity: Ints, link: Ints, leaves: int) -> tuple[Any, ...]:
-    """Lists as pairs, with what each node of the trees has become; a node that quotes has become the quoted one."""
+def _folded(symbol: Ints, arity: Ints, link: Ints, leaves: int) -> tuple[Any, ...]:
+    """Binary nodes for all lists, and the one that each node of the trees becomes; a COPY becomes the quoted node."""
     inner = 0
     for node in range(len(symbol)):
         if arity[node]:
@@ -148,26 +147,26 @@ def _pairs(symbol: Ints, arity: Ints, link: Ints, leaves: int) -> tuple[Any, ...
     while size < 2 * inner:
         size *= 2
     table = np.full(size, -1, np.int32)
-    place = np.empty(len(symbol), np.int64)
+    node_at = np.empty(len(symbol), np.int64)
     stack = np.empty(len(symbol) + 1, np.int64)
     nodes, high = 0, 0
     for node in range(len(symbol)):
         if link[node]:
-            place[node] = place[node - link[node]]
+            node_at[node] = node_at[node - link[node]]
         elif arity[node] == 0:
-            place[node] = symbol[node]
+            node_at[node] = symbol[node]
         else:
-            made = symbol[node]
+            folded = symbol[node]
             high -= arity[node]
             for argument in range(arity[node] + 1):
                 other = stack[high + argument] if argument < arity[node] else leaves - 1
-                found = pair(made, other, leaves, left, right, height, table, nodes)
-                nodes = max(nodes, found + 1)
-                made = leaves + found
-            place[node] = made
-        stack[high] = place[node]
+                number = node_of(folded, other, leaves, left, right, height, table, nodes)
+                nodes = max(nodes, number + 1)
+                folded = leaves + number
+            node_at[node] = folded
+        stack[high] = node_at[node]
         high += 1
-    return left[:nodes], right[:nodes], height[:nodes], place
+    return left[:nodes], right[:nodes], height[:nodes], node_at
 
 
 # -- the network -----------------------------------------------------------------------------------------------------
@@ -183,8 +182,8 @@ class QuotingTreeLSTMModule(nn.Module):
 
     def forward(self, batch: QuotingBatch, random: torch.Generator | None = None) -> Output:
         h, c = self.leaf.chunk(2, 1)  # [words, H] each
-        nodes = self.cell(batch.plan, h, c)  # [words + distinct inner nodes, H]
-        roots = torch.from_numpy(batch.plan.root).to(nodes.device)
+        nodes = self.cell(batch.schedule, h, c)  # [words + distinct inner nodes, H]
+        roots = torch.from_numpy(batch.schedule.root).to(nodes.device)
         logits = self.classifier(nodes[roots]).unflatten(0, batch.targets.shape)  # [batch, trees, classes]
         if not self.training or not self.node_weight:
             return Output(logits)

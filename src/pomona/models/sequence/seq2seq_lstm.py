@@ -1,13 +1,13 @@
 """The ORCHARD paper's LSTM: an encoder, and a decoder with attention and input feeding (Luong et al. 2015).
 
     encoder    states s_1 .. s_n of an LSTM over the tokens, or of two that read from either end
-    decoder    h_t, c_t = LSTM([word_t; a_{t-1}], h_{t-1}, c_{t-1}),  begun with the encoder's last h and c
+    decoder    h_t, c_t = LSTM([word_t; a_{t-1}], h_{t-1}, c_{t-1}),  starting from the encoder's last h and c
                e_i = s_i . (W h_t),  a_t = tanh(V [sum_i softmax(e)_i s_i; h_t]),  logits = U a_t + b
 
 The paper says "bi-directional" and counts 6.2M parameters; with width 512 that is the LSTM of one direction (6,189,160
-over dictionaries of 88 and 104 words), and two directions have 9.9M. Both are here. Each gate has two biases, as in
-fairseq and cuDNN: one would do, but the count is the paper's. With `target = "heads"` there is no decoder: each answer
-is classified from one read of attention, whose query is made of the last states of the encoder.
+with dictionaries of 88 and 104 words); two directions have 9.9M. Both can be chosen. Each gate has two biases, as in
+fairseq and cuDNN; one would be enough, but then the count would not be the paper's. With `target = "heads"` there is no
+decoder: each answer is classified from one read of attention, whose query is computed from the encoder's last states.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from pomona.models.inputs.sequences import SequenceBatch, SequenceModel
+from pomona.models.inputs.sequences import SequenceBatch
 from pomona.models.layers.decoder import Kind, Targets, as_answers, rounded, step_by_step, written_output
-from pomona.models.layers.lstm import states_of
+from pomona.models.layers.lstm import Reading, states_of
 from pomona.models.model import MODELS, Output, Shape, dropped
+from pomona.models.sequence_model import SequenceModel
 
-FIRST_WEIGHTS = 0.1  # uniform between -0.1 and 0.1 as in fairseq, and wider below width 100
+FIRST_WEIGHTS = 0.1  # uniform between -0.1 and 0.1 as in fairseq; wider if the width is below 100
 
 
 @MODELS.add("seq2seq_lstm")
@@ -34,11 +35,11 @@ class Seq2SeqLSTMModel(SequenceModel):
 
     width: int = 128
     bidirectional: bool = True
-    target: Kind = "heads"
-    answers: int = 2
+    target: Kind = "heads"  # how answers are given: by heads, as one token for all (pair), as a token each
+    answers: int = 2  # one for each tree
     dropout: float = 0.0
-    first_words: float = 1.0  # the first word vectors are uniform between - and + this; 0.1 in fairseq
-    beam: int = 1
+    first_words: float = 1.0  # the first word vectors are uniform between minus and plus this; 0.1 in fairseq
+    beam: int = 1  # hypotheses of a beam search; 1 is greedy
 
     def build(self, shape: Shape) -> nn.Module:
         return Seq2SeqLSTMModule(self, shape)
@@ -64,18 +65,18 @@ class Seq2SeqLSTMModule(nn.Module):
             if words is not None:
                 nn.init.uniform_(words, -settings.first_words, settings.first_words)
         for reader in (self.forth, self.back):
-            if reader is not None:  # remembering first is what makes a short training work
+            if reader is not None:  # open forget gates are what makes a short training work
                 nn.init.constant_(reader.bias_in[width : 2 * width], 1)
 
     def forward(self, batch: SequenceBatch, random: torch.Generator | None = None) -> Output:
         states, h, c = self.encode(batch, random)
         if isinstance(self.heads, Heads):
             return Output(as_answers(self.heads(states, h, batch.inside)))
-        about = About(self.heads, states, h, c, batch.inside, self.settings.dropout, random)
-        return written_output(about, self.targets, batch.targets, training=self.training, beams=self.settings.beam)
+        decoder = BatchDecoder(self.heads, states, h, c, batch.inside, self.settings.dropout, random)
+        return written_output(decoder, self.targets, batch.targets, training=self.training, beams=self.settings.beam)
 
     def encode(self, batch: SequenceBatch, random: torch.Generator | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """h of all tokens, [batch, length, memory], and h and c at the end of each direction, [batch, memory]."""
+        """h of all tokens, [batch, length, memory], and the last h and c of each direction, [batch, memory]."""
         share = self.settings.dropout
         ends = torch.from_numpy(batch.start[1:] - 1)
         states, c = self.forth(self.word, batch, share, random)  # [tokens, width], [batch, width]
@@ -89,7 +90,7 @@ class Seq2SeqLSTMModule(nn.Module):
 
 
 class Reader(nn.Module):
-    """An LSTM over words; what a word adds to the gates is a row of a table unless dropout makes each token its own."""
+    """An LSTM over words. What a word adds to the gates is a row of a table, unless dropout makes tokens differ."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -113,7 +114,7 @@ class Reader(nn.Module):
             word = dropped(word[torch.from_numpy(tokens).to(word.device)], share, random)
             tokens = torch.arange(len(tokens)).numpy()
         table = word @ self.input.t() + (self.bias_in + self.bias_state)
-        return states_of(table, self.state, tokens, batch.start, reverse=reverse)
+        return states_of(table, self.state, Reading(tokens, batch.start, reverse))
 
 
 def attend(query: Tensor, states: Tensor, inside: Tensor) -> Tensor:
@@ -123,7 +124,7 @@ def attend(query: Tensor, states: Tensor, inside: Tensor) -> Tensor:
 
 
 class Heads(nn.Module):
-    """For each answer a read of its own, and a linear layer over it and the last states."""
+    """For each answer one read of attention, and a linear layer over it and the last states."""
 
     def __init__(self, memory: int, answers: int, digits: int) -> None:
         super().__init__()
@@ -137,7 +138,7 @@ class Heads(nn.Module):
 
 
 class Writer(nn.Module):
-    """The weights of the decoder; its biases are two as well. h and c of two directions are brought to its width."""
+    """The weights of the decoder, with two biases as well; a bridge brings h and c of two directions to its width."""
 
     def __init__(self, width: int, memory: int, dictionary: int) -> None:
         super().__init__()
@@ -150,8 +151,8 @@ class Writer(nn.Module):
 
 
 @dataclass(frozen=True, eq=False)
-class About:
-    """The decoder about one batch (a `pomona.models.layers.decoder.Decoder`)."""
+class BatchDecoder:
+    """The decoder for one batch (a `pomona.models.layers.decoder.Decoder`)."""
 
     writer: Writer
     states: Tensor  # [batch, length, memory]

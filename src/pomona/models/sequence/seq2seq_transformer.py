@@ -1,8 +1,9 @@
 """The ORCHARD paper's Transformer: an encoder and a decoder of six layers each (Vaswani et al. 2017), as in fairseq.
 
-ReLU, sinusoidal positions, words times the root of the width, three tables of words that are not tied. With post-norm
-and no last norm, as there, width 512 has 44,290,048 parameters over dictionaries of 88 and 104 words. With
-`target = "heads"` there is no decoder: the vector at the first token of each tree, its root operator, is classified.
+It has ReLU, sinusoidal positions, words times the root of the width, and three tables of words that are not tied. With
+post-norm and no last norm, as in fairseq, width 512 has 44,290,048 parameters with dictionaries of 88 and 104 words.
+With `target = "heads"` there is no decoder: the vector at the first token of each tree, its root operator, is
+classified.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from pomona.base.errors import SpecError
-from pomona.models.inputs.sequences import BOS, SequenceBatch, SequenceModel
+from pomona.models.inputs.sequences import BOS, SequenceBatch
 from pomona.models.layers.attention import Layer, Norm, sinusoids
 from pomona.models.layers.decoder import Kind, Targets, TreeHeads, rounded, written_output
 from pomona.models.model import MODELS, Output, Shape, dropped
+from pomona.models.sequence_model import SequenceModel
 
 
 @MODELS.add("seq2seq_transformer")
@@ -28,25 +30,27 @@ class Seq2SeqTransformerModel(SequenceModel):
 
     width: int = 128
     layers: int = 4
-    inner: int = 256
+    inner: int = 256  # width of the hidden layer of the feed-forward network
     heads: int = 4
-    target: Kind = "heads"
-    answers: int = 2
+    target: Kind = "heads"  # how answers are given: by heads, as one token for all (pair), as a token each
+    answers: int = 2  # one for each tree
     dropout: float = 0.0
-    norm: Norm = "pre"  # "post" in the paper, which small and hurried training does not forgive
-    beam: int = 1
-    node_weight: float = 0.0  # of the values of all lists in the loss, with `target = "heads"`
+    norm: Norm = "pre"  # "post" in the paper, which needs larger models and longer training
+    beam: int = 1  # hypotheses of a beam search; 1 is greedy
+    node_weight: float = 0.0  # weight in the loss of the values of all lists, with `target = "heads"`
 
     def __post_init__(self) -> None:
         if self.node_weight < 0 or (self.node_weight and self.target != "heads"):
-            raise SpecError(f"node_weight = {self.node_weight}: 0 or more, and above 0 only with target = 'heads'")
+            raise SpecError(
+                f"node_weight = {self.node_weight}: must be 0 or more, and above 0 only with target = 'heads'"
+            )
 
     def build(self, shape: Shape) -> nn.Module:
         return Seq2SeqTransformerModule(self, shape)
 
 
 class Words(nn.Module):
-    """Words and where they stand: [batch, length, width] of tokens [batch, length]."""
+    """The vectors of words and positions, [batch, length, width], of tokens [batch, length]."""
 
     def __init__(self, words: int, width: int) -> None:
         super().__init__()
@@ -79,8 +83,8 @@ class Seq2SeqTransformerModule(nn.Module):
         states = self.encode(batch, random)
         if self.settings.target == "heads":
             return cast(Output, self.heads(states, batch))
-        about = About(self, states, batch.inside, random)
-        return written_output(about, self.targets, batch.targets, training=self.training, beams=self.settings.beam)
+        decoder = BatchDecoder(self, states, batch.inside, random)
+        return written_output(decoder, self.targets, batch.targets, training=self.training, beams=self.settings.beam)
 
     def encode(self, batch: SequenceBatch, random: torch.Generator | None = None) -> Tensor:
         """[batch, length, width]"""
@@ -93,7 +97,7 @@ class Seq2SeqTransformerModule(nn.Module):
     def write(
         self, tokens: Tensor, memory: list[tuple[Tensor, Tensor]], mask: Tensor, random: torch.Generator | None
     ) -> Tensor:
-        """Logits behind each of the tokens, [batch, length, dictionary]; none of them sees what follows it."""
+        """The logits after each of the tokens, [batch, length, dictionary]; no token sees those that follow it."""
         share, length = self.settings.dropout, tokens.shape[1]
         x = self.target_words(tokens, share, random)
         past = torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
@@ -104,8 +108,8 @@ class Seq2SeqTransformerModule(nn.Module):
 
 
 @dataclass(frozen=True, eq=False)
-class About:
-    """The decoder about one batch (a `models.layers.decoder.Decoder`); its state is what it has written so far."""
+class BatchDecoder:
+    """The decoder for one batch (a `pomona.models.layers.decoder.Decoder`); its state is what it has written so far."""
 
     module: Seq2SeqTransformerModule
     states: Tensor
@@ -114,7 +118,7 @@ class About:
 
     def begin(self) -> tuple[Tensor, ...]:
         layers = (cast(Layer, layer) for layer in self.module.decoder)
-        known = [part for layer in layers if layer.to_memory for part in layer.to_memory.remember(self.states)]
+        known = [part for layer in layers if layer.to_memory for part in layer.to_memory.keys_and_values(self.states)]
         written = torch.zeros(len(self.states), 0, dtype=torch.int64, device=self.states.device)
         return self.inside[:, None, None], *known, written
 

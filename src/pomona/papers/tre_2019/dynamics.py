@@ -32,7 +32,7 @@ from pomona.papers.tre_2019.folders import Folder, Say
 from pomona.representations.information import binned_entropy, mutual_information
 from pomona.representations.tre import Derivations, ReconstructionWarning, tre
 from pomona.representations.tre.legacy import andreas2019
-from pomona.training.loop import read_torch, tensors_to_bytes
+from pomona.training.checkpoints import read_torch, tensors_to_bytes
 from pomona.training.run import environment
 
 VALIDATION = 500

@@ -31,7 +31,7 @@ from pomona.representations.edit_distance import check_proposition_1
 from pomona.representations.topographic import topographic_similarity
 from pomona.representations.tre import ReconstructionWarning, tre
 from pomona.representations.tre.legacy import andreas2019
-from pomona.training.loop import read_torch, tensors_to_bytes
+from pomona.training.checkpoints import read_torch, tensors_to_bytes
 from pomona.training.run import environment
 
 SAVE_EVERY = 60.0  # seconds

@@ -1,0 +1,139 @@
+"""The weights and the state of a run, to and from its folder.
+
+    module, vocabulary, outcomes = load(run)         # the trained module, with the words and answers it knows
+    save_state(run, module, adam, state, about)      # all that is needed to resume, in state.safetensors
+    state = load_state(run, module, adam)            # a new state if none was saved
+
+The state is one file, so it is the state before some step or after it, and never half of each.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from pomona.base.errors import RunError
+from pomona.base.randomness import stream_key
+from pomona.models.model import MODELS, Model, Shape, seeded
+from pomona.training.predictions import read_tensors
+from pomona.training.recipe import Recipe
+from pomona.training.run import Run
+
+STATE = "state.safetensors"
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # Adam's own names of what it keeps for each weight
+
+
+@dataclass
+class State:
+    """The numbers that a run carries from step to step."""
+
+    epoch: int = 0
+    position: int = 0  # batches done in this epoch
+    step: int = 0
+    factor: float = 1.0  # the product of all decays of the rate
+    best: float = -1.0  # dev accuracy
+    best_loss: float = math.inf  # dev loss of the best epoch
+    best_epoch: int = -1
+    stale: int = 0  # epochs since the best one
+    waited: int = 0  # epochs since the best one or since the rate fell
+    loss: float = 0.0  # sums over this epoch: of the loss, ...
+    right: int = 0  # ... of the right answers
+    seen: int = 0  # ... and of the examples
+    seconds: float = 0.0  # processor time of the training
+    curve: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Trained(NamedTuple):
+    """A module with its weights, and the words and answers that it knows."""
+
+    module: nn.Module
+    vocabulary: tuple[str, ...]
+    outcomes: tuple[Any, ...]
+
+
+# -- modules and their weights ----------------------------------------------------------------------------------------
+
+
+def model_of(recipe: Recipe) -> Model:
+    return MODELS.build(recipe.model, recipe.settings)
+
+
+def build(recipe: Recipe, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> nn.Module:
+    """The module of a recipe with its first weights, which depend on nothing but the recipe's seed."""
+    with seeded(int(stream_key("first weights", recipe.seed)) >> 1):
+        return model_of(recipe).build(Shape(len(vocabulary), len(outcomes)))
+
+
+def load(run: Run, which: str = "best") -> Trained:
+    """The trained module of a run: `best` on dev, or `last`."""
+    path = run.folder / f"{which}.safetensors"
+    if not path.exists():
+        raise RunError(f"{run.folder} has no {which} weights yet; train it with the same command again")
+    arrays, about = read_torch(path)
+    vocabulary, outcomes = tuple(about["vocabulary"]), tuple(about["outcomes"])
+    module = build(run.recipe, vocabulary, outcomes)
+    module.load_state_dict(arrays)
+    return Trained(module.eval(), vocabulary, outcomes)
+
+
+def save_weights(run: Run, which: str, module: nn.Module, about: Mapping[str, Any]) -> None:
+    run.write_bytes(f"{which}.safetensors", tensors_to_bytes(_weights(module), about))
+
+
+def _weights(module: nn.Module) -> dict[str, Tensor]:
+    """Parameters, and whatever else a module carries from step to step, for example a moving average."""
+    return {name: tensor.detach() for name, tensor in module.state_dict().items()}
+
+
+# -- the state in the middle of a run ---------------------------------------------------------------------------------
+
+
+def save_state(
+    run: Run, module: nn.Module, adam: torch.optim.Optimizer, state: State, about: Mapping[str, Any]
+) -> None:
+    arrays = {f"weight.{name}": weight for name, weight in _weights(module).items()}
+    for name, weight in module.named_parameters():
+        if weight in adam.state:  # a weight that never had a gradient has none
+            arrays |= {f"{moment}.{name}": adam.state[weight][moment] for moment in _MOMENTS}
+    run.write_bytes(STATE, tensors_to_bytes(arrays, {**about, "state": asdict(state)}))
+
+
+def load_state(run: Run, module: nn.Module, adam: torch.optim.Optimizer) -> State:
+    """The saved state of a run, with its weights put into the module and Adam; a new state if none was saved."""
+    path = run.folder / STATE
+    if not path.exists():
+        return State()
+    arrays, about = read_torch(path)
+    state = State(**about["state"])
+    with torch.no_grad():
+        for name, tensor in module.state_dict().items():
+            tensor.copy_(arrays[f"weight.{name}"])
+        for name, weight in module.named_parameters():
+            if f"exp_avg.{name}" in arrays:
+                arrays.setdefault(f"step.{name}", torch.tensor(float(state.step)))  # older files have none
+                adam.state[weight] = {moment: arrays[f"{moment}.{name}"].to(weight.device) for moment in _MOMENTS}
+    return state
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def tensors_to_bytes(arrays: Mapping[str, Tensor], about: Mapping[str, Any]) -> bytes:
+    """The content of a safetensors file with these tensors, and `about` as JSON in its header."""
+    from safetensors.torch import save
+
+    plain = {name: array.detach().cpu().contiguous() for name, array in arrays.items()}
+    return save(plain, {"about": json.dumps(about)})
+
+
+def read_torch(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `tensors_to_bytes` wrote."""
+    arrays, about = read_tensors(path)
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}, about
