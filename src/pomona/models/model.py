@@ -30,6 +30,7 @@ from torch import Tensor, nn
 from pomona.base.arrays import Ints
 from pomona.base.registry import Registry
 from pomona.data.corpus import Corpus
+from pomona.data.task import declared_first
 from pomona.models.inputs.sentences import Sentences
 from pomona.trees.forest import Forest
 
@@ -88,8 +89,9 @@ class Model:
     quirks: ClassVar[bool] = False  # whether it can have those of the ListOps paper's code
 
     def words(self, corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """The words that the model knows and the answers it may give, from what it is trained on."""
-        return corpus.vocabulary, corpus.outcomes
+        """The words that the model knows and the answers it may give: those its task declares, then those of `corpus`,
+        which it is trained on."""
+        return declared_first(corpus, corpus.vocabulary, corpus.outcomes)
 
     def read(self, corpus: Corpus, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> Feed:
         """The corpus in the model's own numbers."""

@@ -193,6 +193,15 @@ def _too_large(recipe: Recipe) -> str:
     return f"{recipe.model} does not fit into memory with batch = {recipe.batch}, longest = {recipe.longest}; lower one"
 
 
+def _saved_words(run: Run) -> tuple[tuple[str, ...], tuple[Any, ...]] | None:
+    """The words and answers of a run that was begun before: its weights belong to them. None for a new run."""
+    path = run.folder / "state.safetensors"
+    if not path.exists():
+        return None
+    about = read_torch(path)[1]
+    return tuple(about["vocabulary"]), tuple(about["outcomes"])
+
+
 class _Trainer:
     """One run in memory."""
 
@@ -206,7 +215,7 @@ class _Trainer:
         self.model = model_of(self.recipe)
         if not run.certificate and (evidence := self.model.evidence(train, dev)):
             run.write("certificate.json", evidence)
-        self.vocabulary, self.outcomes = self.model.words(train)
+        self.vocabulary, self.outcomes = _saved_words(run) or self.model.words(train)
         self.train = self.model.read(train, self.vocabulary, self.outcomes)
         self.drawn = 0  # the epoch whose examples these are, when every epoch has its own
         self.held_out = held_out_keys(self.recipe, dev) if self.recipe.fresh else None

@@ -25,6 +25,7 @@ from pomona.base.arrays import Ints
 from pomona.base.compiled import compiled
 from pomona.base.errors import RunError
 from pomona.data.corpus import Corpus
+from pomona.data.task import declared_first
 from pomona.models.inputs.sentences import padded
 from pomona.models.model import Model
 from pomona.trees.forest import gather
@@ -36,10 +37,11 @@ LONGEST = 4_000  # tokens; attention takes memory by the square of it
 
 
 def words_of(corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """The vocabulary and the outcomes of a model that is trained on this corpus: the words that occur in it."""
+    """Vocabulary and outcomes of a model that is trained on this corpus: what its task declares, then what occurs."""
     used = [corpus.vocabulary[token] for token in np.unique(corpus.tokens).tolist()]
-    answers = [corpus.outcomes[answer] for answer in np.unique(corpus.values).tolist() if answer >= 0]
-    return (*SPECIAL, *used), (*answers, MALFORMED)
+    occurring = [corpus.outcomes[answer] for answer in np.unique(corpus.values).tolist() if answer >= 0]
+    words, answers = declared_first(corpus, used, occurring)
+    return (*SPECIAL, *words), (*answers, MALFORMED)
 
 
 @dataclass(frozen=True, eq=False)
