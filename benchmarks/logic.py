@@ -14,7 +14,7 @@ import numpy as np
 
 from pomona.base.errors import SpecError
 from pomona.base.randomness import stream_key
-from pomona.tasks.fair_nli.logic.balance import Law, ladder
+from pomona.tasks.fair_nli.logic.balance import BalancedPairs, ladder
 from pomona.tasks.fair_nli.logic.fragment import encode, labels, node_values, root_table
 from pomona.tasks.fair_nli.logic.pairs import draw
 from pomona.tasks.fair_nli.logic.projectivity import (
@@ -55,10 +55,10 @@ def main() -> None:
     print(f"strict core of 10,375 pairs             {1000 * seconds:8.1f} ms")
 
     train = redundancy_split(0, 1)
-    law, test = Law(train), Law(held_out(train))
-    draw(law, 1, key=stream_key("warm"))
+    distribution, test = BalancedPairs(train), BalancedPairs(held_out(train))
+    draw(distribution, 1, key=stream_key("warm"))
     key, count = stream_key("benchmark"), 500_000
-    seconds, pairs = cpu(lambda: draw(law, count, key=key))
+    seconds, pairs = cpu(lambda: draw(distribution, count, key=key))
     more, _ = cpu(lambda: pairs.targets)
     print(f"500,000 pairs with 15 nodes, 12 targets {seconds + more:8.3f} s   (floor 10 s)")
     seconds, _ = cpu(lambda: draw(test, count, key=key))

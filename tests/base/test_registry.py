@@ -79,7 +79,9 @@ def test_every_entry_builds_under_each_of_its_names_and_comes_back_from_its_sett
             assert built.name == entry.name
             again = TASKS.build(entry.name, settings_of(built))
             assert settings_of(again) == settings_of(built)
-            assert [again.law(split) for split in again.sizes] == [built.law(split) for split in built.sizes]
+            assert [again.distribution(split) for split in again.sizes] == [
+                built.distribution(split) for split in built.sizes
+            ]
 
 
 def test_given_settings_win_over_the_preset_and_the_preset_over_the_defaults() -> None:

@@ -8,10 +8,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
+from pomona.base.arrays import Ints
+from pomona.data.corpus import Corpus
 from pomona.data.task import TASKS, Task, chunks, generate
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "listops_fingerprints.json"
@@ -27,11 +30,11 @@ def test_workers_and_chunks_change_nothing(workers: int, chunk: int) -> None:
 
 
 def test_block_size_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also across laws: what train leaves out must not depend on how many surplus draws of the test law were seen."""
+    """Also across distributions: what train leaves out must not depend on how many surplus draws of test were seen."""
     settings = {**SMALL, "iid": 100, "shift": [["test", "branching", 0.26]]}
     expected = generate("listops/d20s", seed=7, **settings).fingerprint
     for block in (1 << 10, 1 << 13, 1 << 20):
-        monkeypatch.setattr("pomona.data.task.BLOCK", block)
+        monkeypatch.setattr("pomona.data.pool.BLOCK", block)
         assert generate("listops/d20s", seed=7, workers=3, **settings).fingerprint == expected
 
 
@@ -104,3 +107,59 @@ def test_a_task_is_one_method() -> None:
     rest = [generate("coins", split=split, seed=1, train=40, dev=10, test=13).keys for split in ("dev", "test")]
     assert len(np.unique(np.concatenate([corpus.keys, *rest]))) == 63, "all 2^6 - 1 accepted ones, each in one split"
     assert all(sum(map(int, one.tokens[1:-1])) % 10 == one.target[0] for one in corpus)
+
+
+# -- drawing asks for no more than it needs ----------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Slow(Task):
+    """A task whose examples are dear: every call of `example` is counted."""
+
+    accepted: float = 1.0
+    CALLS: ClassVar[list[int]] = []
+
+    def example(self, random: np.random.Generator) -> str | None:
+        self.CALLS.append(1)
+        digits = " ".join(map(str, random.integers(0, 10, size=12)))
+        return f"[SM {digits} ]" if random.random() < self.accepted else None
+
+
+def calls(**settings: Any) -> int:
+    TASKS.add("slow")(Slow)
+    Slow.CALLS.clear()
+    generate("slow", seed=3, **settings)
+    return len(Slow.CALLS)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_every_example_is_drawn_once(workers: int) -> None:
+    assert calls(train=10, dev=0, test=0, workers=workers) == 10
+    assert calls(train=40, dev=6, test=4, workers=workers) == 50
+    assert calls(train=40, dev=6, test=4, split="test", workers=workers) == 50, "the pool is drawn to be dealt out"
+    assert calls(train=20, dev=0, test=0, size=30, chunk=7, workers=workers) == 30, "train continues row by row"
+
+
+def test_rejected_draws_cost_about_their_share() -> None:
+    assert 160 <= calls(train=50, dev=0, test=0, accepted=0.25) <= 320
+    assert 2_000 <= calls(train=20, dev=0, test=0, accepted=0.005) <= 9_000
+
+
+def test_trees_beyond_those_remembered_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = generate("slow", seed=3, train=40, dev=0, test=0).fingerprint
+    monkeypatch.setattr("pomona.data.pool.REMEMBERED", 1)
+    monkeypatch.setattr("pomona.data.pool.BLOCK", 8)
+    assert calls(train=40, dev=0, test=0) == 40 + 40
+    assert generate("slow", seed=3, train=40, dev=0, test=0).fingerprint == expected
+
+
+def test_a_task_that_builds_its_own_corpora_is_asked_to() -> None:
+    """Remembered trees must not stand in for a `build` of the task's own."""
+
+    @dataclasses.dataclass(frozen=True)
+    class Named(Slow):
+        def build(self, key: np.uint64, numbers: Ints) -> Corpus:
+            return dataclasses.replace(super().build(key, numbers), columns={"number": np.asarray(numbers)})
+
+    TASKS.add("named")(Named)
+    assert sorted(generate("named", seed=3, train=9, dev=0, test=0).columns["number"].tolist()) == list(range(9))

@@ -133,7 +133,7 @@ def test_splits_of_every_preset_are_disjoint_and_obey_their_windows(preset: str)
     task = dataclasses.replace(full, **small, pool=0)
     keys = []
     for split in task.sizes:
-        law, corpus = task.law(split), generate(task, split=split, seed=3)
+        law, corpus = task.distribution(split), generate(task, split=split, seed=3)
         assert isinstance(law, ListOps)
         assert len(corpus) == task.sizes[split]
         for values, (low, high) in (
@@ -190,7 +190,7 @@ def test_a_users_own_operator_serves_a_task() -> None:
 
 
 def test_asking_for_more_than_there_is_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pomona.data.task.PATIENCE", 200_000)
+    monkeypatch.setattr("pomona.data.pool.PATIENCE", 200_000)
     with pytest.raises(SplitError, match=r"110 different examples.*Ask for fewer rows"):
         generate("listops/d20s", operators=("MIN",), depth=2, arguments=2, train=111, dev=0, test=0)
     with pytest.raises(SplitError, match=r"50 rows of test; 51 were asked for. Set test=51"):

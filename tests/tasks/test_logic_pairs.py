@@ -1,4 +1,4 @@
-"""Balanced laws, what cheap information is worth under them, and drawn pairs."""
+"""Balanced distributions, what cheap information is worth under them, and drawn pairs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pomona.base.errors import SpecError, SplitError
 from pomona.base.randomness import stream_key
 from pomona.tasks.fair_nli.logic import fragment
-from pomona.tasks.fair_nli.logic.balance import Law, best_accuracy, ladder
+from pomona.tasks.fair_nli.logic.balance import BalancedPairs, best_accuracy, ladder
 from pomona.tasks.fair_nli.logic.fragment import ENCODINGS, NODE
 from pomona.tasks.fair_nli.logic.pairs import different, draw, of_words, uniform
 from pomona.tasks.fair_nli.logic.redundancy import held_out, redundancy_split
@@ -32,7 +32,7 @@ def train() -> np.ndarray:
     return redundancy_split(0, 0)
 
 
-# The law
+# The distribution
 
 
 def test_probabilities_are_the_spec_s_fractions(train: np.ndarray):
@@ -46,20 +46,23 @@ def test_probabilities_are_the_spec_s_fractions(train: np.ndarray):
     for cell, label in zip(cells, labels, strict=True):
         total[label] += Fraction(1, size[cell])
     exact = [Fraction(1, size[c]) / total[label] / 3 for c, label in zip(cells, labels, strict=True)]
-    chances = Law(train).probabilities()
+    chances = BalancedPairs(train).probabilities()
     assert np.allclose(chances[codes], [float(f) for f in exact], rtol=1e-12)
     assert not chances[~train].any()
     assert sum(exact) == 1
 
 
 def test_shares_of_neutral_pairs_before_labels_are_balanced():
-    law = Law(np.ones(ENCODINGS, bool))
-    assert round(100 * law.sizes[:, Label.NEUTRAL].sum() / ENCODINGS, 2) == 98.80
-    assert round(100 * (law.sizes / law.sizes.sum(axis=1, keepdims=True))[:, Label.NEUTRAL].mean(), 2) == 90.43
+    distribution = BalancedPairs(np.ones(ENCODINGS, bool))
+    assert round(100 * distribution.sizes[:, Label.NEUTRAL].sum() / ENCODINGS, 2) == 98.80
+    assert (
+        round(100 * (distribution.sizes / distribution.sizes.sum(axis=1, keepdims=True))[:, Label.NEUTRAL].mean(), 2)
+        == 90.43
+    )
 
 
 def test_phrase_relations_after_balancing_labels(train: np.ndarray):
-    chances = Law(held_out(train)).probabilities()
+    chances = BalancedPairs(held_out(train)).probabilities()
     values = fragment.node_values(ALL)
     for phrase in ("NP_S", "VP", "NP_O"):
         shares = np.bincount(values[:, NODE[phrase]], weights=chances, minlength=7)
@@ -70,42 +73,42 @@ def test_phrase_relations_after_balancing_labels(train: np.ndarray):
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_shortcut_ladder(seed: int):
-    got = ladder(Law(held_out(redundancy_split(0, seed))))
+    got = ladder(BalancedPairs(held_out(redundancy_split(0, seed))))
     assert [round(100 * value, 1) for value in got.values()] == [33.3, 66.7, 54.8, 82.8, 88.0, 97.2, 100.0]
 
 
 def test_best_accuracy_of_a_feature_is_that_of_the_best_table(train: np.ndarray):
-    law = Law(train)
+    distribution = BalancedPairs(train)
     feature = ALL % 7
-    guess = {v: max(Label, key=lambda k: chance(law, feature == v, k)) for v in range(7)}
-    expected = sum(chance(law, feature == v, guess[v]) for v in range(7))
-    assert best_accuracy(law, [feature]) == pytest.approx(expected)
-    assert best_accuracy(law, [feature, ALL % 3]) == pytest.approx(best_accuracy(law, [ALL % 21]))
+    guess = {v: max(Label, key=lambda k: chance(distribution, feature == v, k)) for v in range(7)}
+    expected = sum(chance(distribution, feature == v, guess[v]) for v in range(7))
+    assert best_accuracy(distribution, [feature]) == pytest.approx(expected)
+    assert best_accuracy(distribution, [feature, ALL % 3]) == pytest.approx(best_accuracy(distribution, [ALL % 21]))
 
 
-def chance(law: Law, where: np.ndarray, label: Label) -> float:
-    return float(law.probabilities()[where & (fragment.labels(ALL) == label)].sum())
+def chance(distribution: BalancedPairs, where: np.ndarray, label: Label) -> float:
+    return float(distribution.probabilities()[where & (fragment.labels(ALL) == label)].sum())
 
 
 def test_a_space_without_a_label_cannot_be_balanced():
     with pytest.raises(SplitError, match="no encoding labelled entailment or contradiction"):
-        Law(fragment.labels(ALL) == Label.NEUTRAL)
+        BalancedPairs(fragment.labels(ALL) == Label.NEUTRAL)
     with pytest.raises(SplitError, match=r"shape \(5,\)"):
-        Law(np.ones(5, bool))
+        BalancedPairs(np.ones(5, bool))
 
 
 # Drawing
 
-LAWS = {rho: Law(redundancy_split(rho, 1)) for rho in (0, 0.25, 0.75)}
+LAWS = {rho: BalancedPairs(redundancy_split(rho, 1)) for rho in (0, 0.25, 0.75)}
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2000), st.integers(0, 200), st.integers(2, 40), st.sampled_from([0, 7]))
 def test_chunks_change_nothing(start: int, count: int, vocabulary: int, seed: int):
-    law = LAWS[0]
+    distribution = LAWS[0]
     before = np.array([1, 1, 1, 0, 1] * seed)
-    whole = draw(law, start + count, key=KEY, vocabulary=vocabulary, before=before)
-    part = draw(law, count, key=KEY, vocabulary=vocabulary, start=start, before=before)
+    whole = draw(distribution, start + count, key=KEY, vocabulary=vocabulary, before=before)
+    part = draw(distribution, count, key=KEY, vocabulary=vocabulary, start=start, before=before)
     assert (part.words == whole.words[start:]).all()
     assert (part.codes == whole.codes[start:]).all()
 
@@ -113,9 +116,9 @@ def test_chunks_change_nothing(start: int, count: int, vocabulary: int, seed: in
 @settings(max_examples=30, deadline=None)
 @given(st.integers(2, 300), st.integers(0, 2**63), st.sampled_from(list(LAWS)))
 def test_words_have_the_encoding_and_the_labels_balance(vocabulary: int, seed: int, rho: float):
-    law = LAWS[rho]
-    space = law.space
-    pairs = draw(law, 301, key=stream_key("words", seed), vocabulary=vocabulary)
+    distribution = LAWS[rho]
+    space = distribution.space
+    pairs = draw(distribution, 301, key=stream_key("words", seed), vocabulary=vocabulary)
     assert (fragment.encode(pairs.words) == pairs.codes).all()
     assert space[pairs.codes].all()
     counts = np.bincount(pairs.labels[:300], minlength=3)
@@ -128,8 +131,8 @@ def test_words_have_the_encoding_and_the_labels_balance(vocabulary: int, seed: i
 
 def test_encodings_follow_the_law(train: np.ndarray):
     count = 300_000
-    pairs = draw(Law(train), count, key=KEY)
-    expected = Law(train).probabilities()[train] * count
+    pairs = draw(BalancedPairs(train), count, key=KEY)
+    expected = BalancedPairs(train).probabilities()[train] * count
     seen = np.bincount(pairs.codes, minlength=ENCODINGS)[train]
     freedom = len(expected) - 3
     chi_square = ((seen - expected) ** 2 / expected).sum()
@@ -137,7 +140,7 @@ def test_encodings_follow_the_law(train: np.ndarray):
 
 
 def test_words_are_uniform(train: np.ndarray):
-    pairs = draw(Law(train), 200_000, key=KEY, vocabulary=4)
+    pairs = draw(BalancedPairs(train), 200_000, key=KEY, vocabulary=4)
     for modifier in (1, 4, 7):
         p, h = pairs.words[:, modifier], pairs.words[:, modifier + 9]
         only_h, only_p = (p == 0) & (h > 0), (h == 0) & (p > 0)
@@ -178,20 +181,20 @@ def test_choices_skip_the_words_that_would_favour_some():
 
 def test_after_other_examples_labels_draw_level_and_then_come_in_threes(train: np.ndarray):
     before = np.array([1] * 8 + [0] * 3 + [2] * 6)  # two contradictions and five entailments behind
-    labels = draw(Law(train), 7 + 30, key=KEY, before=before).labels
+    labels = draw(BalancedPairs(train), 7 + 30, key=KEY, before=before).labels
     assert np.bincount(labels[:7], minlength=3).tolist() == [5, 0, 2]
     assert (np.sort(labels[7:].reshape(10, 3), axis=1) == [0, 1, 2]).all()
 
 
 def test_neighbouring_seeds_share_nothing(train: np.ndarray):
-    one, two = (draw(Law(train), 2000, key=stream_key("data", seed)) for seed in (1, 2))
+    one, two = (draw(BalancedPairs(train), 2000, key=stream_key("data", seed)) for seed in (1, 2))
     assert not one.followed_by(two).first_of_equal().sum() < 3990
     assert (one.codes == two.codes).mean() < 0.05
     assert not (one.words[1:] == two.words[:-1]).all(axis=1).any()
 
 
 def test_first_of_equal(train: np.ndarray):
-    pairs = draw(Law(train), 50, key=KEY)
+    pairs = draw(BalancedPairs(train), 50, key=KEY)
     twice = pairs.followed_by(pairs.take(slice(3, 9)))
     assert twice.first_of_equal().tolist() == [True] * 50 + [False] * 6
 
@@ -199,7 +202,7 @@ def test_first_of_equal(train: np.ndarray):
 @pytest.mark.parametrize("vocabulary", [1, 40_000])
 def test_impossible_vocabularies(train: np.ndarray, vocabulary: int):
     with pytest.raises(SpecError, match=f"vocabulary={vocabulary} is not possible"):
-        draw(Law(train), 1, key=KEY, vocabulary=vocabulary)
+        draw(BalancedPairs(train), 1, key=KEY, vocabulary=vocabulary)
 
 
 def test_pairs_of_words():
@@ -211,5 +214,5 @@ def test_pairs_of_words():
 def test_data_stay_what_they_were(train: np.ndarray):
     expected = json.loads(GOLDEN.read_text())
     for name, vocabulary in (("sample", 100), ("small", 7)):
-        pairs = draw(Law(train), 3000, key=stream_key("golden"), vocabulary=vocabulary)
+        pairs = draw(BalancedPairs(train), 3000, key=stream_key("golden"), vocabulary=vocabulary)
         assert hashlib.sha256(pairs.words.astype("<i2").tobytes()).hexdigest() == expected["words"][name], name

@@ -13,7 +13,7 @@ import oracles_logic as oracle
 from pomona.base.errors import SpecError
 from pomona.base.randomness import stream_key
 from pomona.tasks.fair_nli.logic import fragment
-from pomona.tasks.fair_nli.logic.balance import Law
+from pomona.tasks.fair_nli.logic.balance import BalancedPairs
 from pomona.tasks.fair_nli.logic.fragment import ENCODINGS, LEAVES, NODE, NODES
 from pomona.tasks.fair_nli.logic.pairs import Pairs, draw
 from pomona.tasks.fair_nli.logic.redundancy import held_out, redundancy_split
@@ -92,8 +92,11 @@ def test_a_literal_table_learner_on_core_and_sample():
     space = redundancy_split(0, 0)
     core = strict_core(12, seed=0)
     space[core.codes] = True
-    law, test = Law(space), draw(Law(held_out(space)), 600, key=stream_key("test"), vocabulary=12)
-    sample = draw(law, 600, key=KEY, vocabulary=12, before=core.labels)
+    distribution, test = (
+        BalancedPairs(space),
+        draw(BalancedPairs(held_out(space)), 600, key=stream_key("test"), vocabulary=12),
+    )
+    sample = draw(distribution, 600, key=KEY, vocabulary=12, before=core.labels)
     nodes = [(node.name, node.children) for node in NODES]
     for data, perfect in ((core.followed_by(sample), True), (sample, False)):
         learner = oracle.TableLearner(nodes)
@@ -114,8 +117,8 @@ def test_the_baseline_on_data_of_the_paper_s_size(lexical: str):
     core = strict_core(100, seed=1)
     if lexical == "strict":
         space[core.codes] = True
-    sample = draw(Law(space), 499_998, key=KEY, before=core.labels if lexical == "strict" else None)
-    test = draw(Law(held_out(space)), 9_999, key=stream_key("test"))
+    sample = draw(BalancedPairs(space), 499_998, key=KEY, before=core.labels if lexical == "strict" else None)
+    test = draw(BalancedPairs(held_out(space)), 9_999, key=stream_key("test"))
     if lexical == "strict":
         data = core.followed_by(sample.take(slice(0, 499_998 - len(core))))
         assert np.bincount(data.labels).tolist() == [166_666] * 3

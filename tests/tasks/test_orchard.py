@@ -1,4 +1,4 @@
-"""ORCHARD: the paper's examples, the law against the generator by rejection, and the laws of every task."""
+"""ORCHARD: the paper's examples, its distribution against the generator by rejection, its splits and its words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ import oracles_orchard as oracle
 import pomona as pm
 from pomona.base.errors import SpecError, SplitError
 from pomona.data.task import TASKS
+from pomona.evaluation.answers_by_depth import unknown_copies
+from pomona.models.model import MODELS
 from pomona.tasks.orchard.text import read
+from pomona.training.data import corpora, fresh_corpus
 from pomona.trees import growing
 from pomona.trees import operators as algebra
 from pomona.trees.links import copy_arguments
@@ -28,8 +31,8 @@ def small(**settings: Any) -> Any:
     return TASKS.build("orchard", chosen)
 
 
-def same_law(ours: collections.Counter[Any], theirs: collections.Counter[Any]) -> float:
-    """The p-value of a chi-square test that two samples have one law; rare kinds are put together."""
+def same_distribution(ours: collections.Counter[Any], theirs: collections.Counter[Any]) -> float:
+    """The p-value of a chi-square test that two samples have one distribution; rare kinds are put together."""
     kinds = sorted(set(ours) | set(theirs), key=repr)
     table = np.array([[ours[kind], theirs[kind]] for kind in kinds])
     rare = table.sum(axis=1) < 20
@@ -124,7 +127,7 @@ def test_copies_quote_what_the_references_allow() -> None:
         )
 
 
-# -- the law ---------------------------------------------------------------------------------------------------------
+# -- the distribution ------------------------------------------------------------------------------------------------
 
 
 def test_height_law_is_the_recursion() -> None:
@@ -142,7 +145,7 @@ def test_height_law_is_the_recursion() -> None:
 
 
 @pytest.mark.parametrize(("depth", "cap", "shape"), [(3, 3, "code"), (3, 5, "code"), (4, 4, "binary")])
-def test_trees_of_a_depth_have_the_law_of_rejection(depth: int, cap: int, shape: str) -> None:
+def test_trees_of_a_depth_have_the_distribution_of_rejection(depth: int, cap: int, shape: str) -> None:
     """Shapes, operators at the root, sizes, arguments and answers: as if drawn until the depth is right."""
     rows = 3000
     task = small(
@@ -162,12 +165,12 @@ def test_trees_of_a_depth_have_the_law_of_rejection(depth: int, cap: int, shape:
         "answers": lambda pair: tuple(oracle.answers(list(pair))),
     }
     for name, view in views.items():
-        p = same_law(collections.Counter(map(view, ours)), collections.Counter(map(view, theirs)))
+        p = same_distribution(collections.Counter(map(view, ours)), collections.Counter(map(view, theirs)))
         assert p > 1e-3, name
 
 
 def test_train_has_the_joint_depths_of_the_counters() -> None:
-    """Bins of both positions are full to within their capacity; the joint law is that of the generator by rejection."""
+    """Bins of both positions are full to within their capacity; depths go together as in the generator by rejection."""
     rows = 2000
     corpus = pm.generate(small(train=rows, operators=MM), split="train", seed=2)
     depths = corpus.tree_nesting
@@ -179,7 +182,7 @@ def test_train_has_the_joint_depths_of_the_counters() -> None:
     theirs = oracle.draw_mixed(random.Random(5), list(MM), rows, 3, 6, 1.0)
     joint = collections.Counter((oracle.depth(one), oracle.depth(two)) for one, two in theirs)
     # Marginals are fixed in both samples, which makes the test conservative, never too strict.
-    assert same_law(collections.Counter(map(tuple, depths.tolist())), joint) > 1e-3
+    assert same_distribution(collections.Counter(map(tuple, depths.tolist())), joint) > 1e-3
     known = {(3, 3): 0.093, (3, 6): 0.038, (5, 5): 0.111, (6, 6): 0.163, (6, 5): 0.021}
     large = growing.fill_bins(
         np.uint64(1),
@@ -233,7 +236,7 @@ def test_bins_and_how_they_are_grown() -> None:
     assert abs(mean_size("test-3") - mean_size("iid-3")) > 1
 
 
-# -- adversarial laws --------------------------------------------------------------------------------------------------
+# -- adversarial distributions -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("operators", [FL, MM, ("MED", "SM"), ("MIN", "LAST")])
@@ -245,7 +248,7 @@ def test_full_dependency(operators: tuple[str, ...]) -> None:
     np.testing.assert_array_equal(pm.denote(corpus.forest), corpus.values)
 
 
-def test_full_dependency_of_positions_has_the_law_of_rejection() -> None:
+def test_full_dependency_of_positions_has_the_distribution_of_rejection() -> None:
     rows, depth = 1500, 3
     rng = random.Random(8)
     theirs: collections.Counter[Any] = collections.Counter()
@@ -259,7 +262,7 @@ def test_full_dependency_of_positions_has_the_law_of_rejection() -> None:
     ours = collections.Counter(
         (tree[0], oracle.shape(tree)) for tree in (oracle.parse(text)[0] for text in corpus.texts)
     )
-    assert same_law(ours, theirs) > 1e-3
+    assert same_distribution(ours, theirs) > 1e-3
 
 
 @pytest.mark.parametrize("operators", [FL, MM])
@@ -271,7 +274,7 @@ def test_balanced_dependency(operators: tuple[str, ...]) -> None:
     assert len(counts) == 36
 
 
-# -- the laws of every task ------------------------------------------------------------------------------------------
+# -- what holds for every task ---------------------------------------------------------------------------------------
 
 
 def test_determinism() -> None:
@@ -350,3 +353,41 @@ def test_an_operator_of_the_users_own() -> None:
     assert corpus.targets.shape == (20, 2)
     with pytest.raises(SpecError, match="built-in operators only"):
         small(operators=("SPREAD",), dependency="full")
+
+
+# -- the declared vocabulary -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", ["code", "binary"])
+@pytest.mark.parametrize(
+    ("trees", "copying", "references"),
+    [(2, 1.0, "earlier"), (3, 0.5, "previous"), (4, 1.0, "earlier"), (3, 1.0, "first")],
+)
+def test_declared_positions_are_those_of_the_largest_trees(
+    shape: str, trees: int, copying: float, references: str
+) -> None:
+    """Shallow trees that nearly always branch: the largest one is drawn, and quoted to its last node."""
+    chosen = {"trees": trees, "copying": copying, "references": references}
+    task = small(depths=(3, 3), tested=(3, 3), branching=0.95, shape=shape, **chosen)
+    declared = max(int(word) for word in task.words() if word.isdigit())
+    corpus = pm.generate(task, "train", 1)
+    arguments = copy_arguments(corpus.forest, corpus.width)[1]
+    assert declared - 3 * (trees - 1) <= arguments.max() <= declared
+
+
+def test_fresh_examples_do_not_decide_which_words_a_model_knows() -> None:
+    """At depth 12, 2,000 rows of a first epoch lack words for a quarter of COPY's arguments; training can have them."""
+    settings = {"train": 2_000, "dev": 50, "test": 400, "iid": 50}
+    recipe = pm.Recipe("seq2seq_lstm", data="orchard/hard/min-max/readme", data_settings=settings, fresh=True)
+    train, _ = corpora(recipe)
+    later = fresh_corpus(recipe, 1, np.zeros(0, np.uint64))
+    deep = pm.generate(recipe.data, "test-12", **settings)
+    model = MODELS.build(recipe.model)
+    words, outcomes = model.words(train)
+    assert (words, outcomes) == model.words(later)
+    occurring = {train.vocabulary[token] for token in np.unique(train.tokens).tolist()}
+    assert unknown_copies(deep, occurring) > 0.2
+    assert unknown_copies(deep, words) < 0.05
+    arguments = copy_arguments(deep.forest, deep.width)[1]
+    assert unknown_copies(deep, words) == pytest.approx((arguments >= 127).mean()), "63 operators, 64 integers"
+    assert (arguments >= 127).any(), "what training can never contain stays unknown"

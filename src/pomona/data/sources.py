@@ -15,7 +15,7 @@ from pomona.base.errors import FormatError, SpecError
 from pomona.base.files import kind_of
 from pomona.data import formats
 from pomona.data.corpus import Corpus
-from pomona.data.task import TASKS, generate
+from pomona.data.task import TASKS, generate, task_of
 
 
 def corpus_from(
@@ -48,14 +48,10 @@ def training_for(corpus: Corpus) -> Corpus | None:
 
     It is the whole of it: a ceiling is about what training never shows.
     """
-    if "settings" not in corpus.origin:
+    task = task_of(corpus)
+    if task is None or not task.sizes.get("train", 0):
         return None
-    try:
-        task = TASKS.build(str(corpus.origin["task"]), corpus.origin["settings"])
-    except SpecError:  # made by a task that is not here, or by another version of it
-        return None
-    seed = int(corpus.origin.get("seed", 0))
-    return generate(task, split="train", seed=seed) if task.sizes.get("train", 0) else None
+    return generate(task, split="train", seed=int(corpus.origin.get("seed", 0)))
 
 
 def data_file(path: str) -> Path:

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.errors import FormatError, PomonaError, TreeError
+from pomona.base.errors import FairnessError, FormatError, TreeError
 from pomona.data import formats
 from pomona.data.corpus import Corpus, codes
-from pomona.data.task import TASKS
-from pomona.trees import links
-from pomona.trees import operators as algebra
+from pomona.data.label_report import LabelReport
+from pomona.data.task import TASKS, Task, task_class
+from pomona.trees import links, operators
 from pomona.trees.forest import gather
 
 
@@ -124,39 +125,26 @@ def line_of(corpus: Corpus, row: int) -> int:
     return int(corpus.lines[row]) if corpus.lines is not None else row + 1
 
 
-def worked_out(corpus: Corpus) -> tuple[npt.NDArray[np.int16] | None, str]:
-    """Every node's value by the rules of the corpus's own task or of the algebra; None where no rules are known."""
-    family = corpus.origin.get("task")
-    if family:
-        try:
-            entry, _ = TASKS.entry(str(family))
-        except PomonaError:
-            entry = None
-        answer = getattr(entry.kind, "answer", None) if entry else None
-        if answer is not None:
-            return answer(corpus), f"the rules of {family}"
+def worked_out(corpus: Corpus) -> tuple[npt.NDArray[np.integer[Any]] | None, str]:
+    """Every node's value by the rules of the corpus's own task or of its operators; None where no rules are known.
+
+    The second part says by which rules.
+    """
+    values = task_class(corpus).node_values(corpus)
+    if values is not None:
+        return values, f"the rules of {corpus.origin.get('task')}"
     try:
-        raw = algebra.denote(corpus.forest)
+        raw = operators.denote(corpus.forest)
     except TreeError:
         return None, "no rules"
-    place = {outcome: position for position, outcome in enumerate(corpus.outcomes)}
-    made, where = np.unique(raw, return_inverse=True)
-    table = np.array([place.get(value, -2) for value in made.tolist()], np.int16)
-    return table[where], "the operators of ListOps and ORCHARD"
-
-
-def _asked(corpus: Corpus) -> npt.NDArray[np.int16] | None:
-    """The targets by the rules of a task that asks for something else than the values of the roots."""
-    family = str(corpus.origin.get("task") or "")
-    try:
-        asked = getattr(TASKS.entry(family)[0].kind, "asked", None) if family else None
-    except PomonaError:
-        return None
-    return None if asked is None else asked(corpus)
+    position = {outcome: number for number, outcome in enumerate(corpus.outcomes)}
+    distinct, inverse = np.unique(raw, return_inverse=True)
+    table = np.array([position.get(value, -2) for value in distinct.tolist()], np.int16)
+    return table[inverse], "the operators of ListOps and ORCHARD"
 
 
 def _wrong_answers(path: Path, corpus: Corpus, expected: npt.NDArray[np.int16]) -> Iterable[Problem]:
-    roots = _asked(corpus)
+    roots = task_class(corpus).targets(corpus)
     if roots is None:
         roots = expected[corpus.forest.root].reshape(len(corpus), corpus.width)
     wrong = np.zeros(len(corpus), np.bool_)
@@ -205,13 +193,22 @@ def _contradicted(
     path: Path, corpus: Corpus, prover: str, sample: int | None, seed: int, rules: set[str]
 ) -> Iterable[Problem]:
     """Labels that a prover contradicts; what it could not decide is said with the rules, since it is no fault."""
-    from pomona.tasks.fair_nli.logic.verification import verify_labels
-
-    report = verify_labels(corpus, prover, sample, seed)
+    report = _proved(corpus, prover, sample, seed)
     undecided = f", {len(report.unknown):,} undecided" if report.unknown else ""
     rules.add(f"{report.prover} on {report.asked:,} pairs of {path.name}{undecided}")
     for one in report.disagreements:
         yield Problem(str(path), line_of(corpus, one.row), "wrong label", str(one))
+
+
+def _proved(corpus: Corpus, prover: str, sample: int | None, seed: int) -> LabelReport:
+    """The report of the task that made the corpus, else of the first task whose prover can read it."""
+    named = task_class(corpus)
+    classes = [entry.kind for entry in TASKS.entries()] if named is Task else [named]
+    for task in classes:
+        report = task.prove(corpus, prover, sample, seed)
+        if report is not None:
+            return report
+    raise FairnessError("no prover knows what these trees mean: provers label the sentence pairs of fair_nli")
 
 
 def _wrong_tokens(path: Path, corpus: Corpus) -> Iterable[Problem]:

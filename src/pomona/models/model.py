@@ -31,6 +31,7 @@ from torch import Tensor, nn
 from pomona.base.arrays import Ints
 from pomona.base.registry import Registry
 from pomona.data.corpus import Corpus
+from pomona.data.task import declared_first
 from pomona.models.inputs.sentences import Sentences
 from pomona.trees.forest import Forest
 
@@ -87,8 +88,9 @@ class Model:
     gpu: ClassVar[bool] = True  # False if it can be computed on the processor only
 
     def words(self, corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """The words that the model knows and the answers that it may give, from the corpus that it is trained on."""
-        return corpus.vocabulary, corpus.outcomes
+        """The words that the model knows and the answers it may give: those its task declares, then those of `corpus`,
+        which it is trained on."""
+        return declared_first(corpus, corpus.vocabulary, corpus.outcomes)
 
     def read(self, corpus: Corpus, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> Feed:
         """The corpus in the numbers of the model."""

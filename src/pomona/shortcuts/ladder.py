@@ -26,10 +26,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pomona.base.arrays import Floats
-from pomona.base.errors import MeasureError, PomonaError
+from pomona.base.errors import MeasureError
 from pomona.data.answers import all_asked, asked
 from pomona.data.corpus import Corpus
-from pomona.data.task import TASKS
+from pomona.data.task import task_class
 from pomona.shortcuts import truncation
 from pomona.shortcuts.lookups import (
     Information,
@@ -116,7 +116,7 @@ def ladder(
     if not len(corpus):
         raise MeasureError("a ladder needs at least one example")
     questions = all_asked(corpus)
-    informations: dict[str, Information] = {**_own(corpus), **dict(more or {})}
+    informations: dict[str, Information] = {**task_class(corpus).shortcuts, **dict(more or {})}
     learn = Learner(corpus, train)
     chance = np.full(questions.shape, 1.0 / max(1, len(np.unique(questions))))
     rungs = [
@@ -128,7 +128,7 @@ def ladder(
     rungs += [learn.table(name, _first_line(one), one, root_operators) for name, one in informations.items()]
     rungs += [
         Rung(name, "the best there is with this information, on the law of the data", np.full(questions.shape, best))
-        for name, best in _ceilings(corpus).items()
+        for name, best in task_class(corpus).ceilings(corpus).items()
     ]
     if questions.shape[1] != corpus.width:
         return Ladder(repr(corpus), learn.source, tuple(rungs))  # what is asked is not the values of the trees
@@ -182,24 +182,6 @@ def _evaluators(corpus: Corpus, learn: Learner, levels: int) -> Iterable[Rung]:
                 label = f"{name} {level} level{'s' if level != 1 else ''}"
                 sees = f"lists nested {level} deep; {filled}" if level else "root operators; p(value | operator)"
                 yield judged(corpus, label, sees, answers[:, :, level])
-
-
-def _own(corpus: Corpus) -> Mapping[str, Information]:
-    """The informations that the corpus's task adds."""
-    return dict(getattr(_kind(corpus), "shortcuts", {}))
-
-
-def _ceilings(corpus: Corpus) -> Mapping[str, float]:
-    """Exact ceilings that the corpus's task knows for its law (fair NLI: parity, function words, phrase relations)."""
-    known = getattr(_kind(corpus), "ceilings", None)
-    return {} if known is None else known(corpus)
-
-
-def _kind(corpus: Corpus) -> type | None:
-    try:
-        return TASKS.entry(str(corpus.origin.get("task", "")))[0].kind
-    except PomonaError:
-        return None
 
 
 def _first_line(information: Information) -> str:

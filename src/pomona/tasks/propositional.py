@@ -25,7 +25,8 @@ from pomona.base.compiled import compiled
 from pomona.base.errors import SpecError, SplitError, did_you_mean
 from pomona.base.randomness import below, mix, open_stream, random_order, stream_key
 from pomona.data.corpus import Corpus, content_keys
-from pomona.data.task import TASKS, Scan, Task
+from pomona.data.pool import Scan
+from pomona.data.task import TASKS, Task
 from pomona.fairness.certificates import certify
 from pomona.fairness.covering import minimal
 from pomona.trees.forest import Forest
@@ -66,7 +67,7 @@ class Propositional(Task):
     unary: tuple[str, ...] = ("¬", "ε")
     fair_by: str = "type"  # what the core shows in full: each node type, or each position of the tree
     split_seed: int = 0  # which of the many cores
-    part: str = ""  # the split that a law draws for; set by `law`
+    part: str = ""  # the split that a distribution draws for; set by `distribution`
 
     def __post_init__(self) -> None:
         if not 1 <= self.depth <= 8:
@@ -96,10 +97,10 @@ class Propositional(Task):
                 f"train = {self.train}: a fair training set holds the {len(self.core())} sentences of its core"
             )
 
-    def law(self, split: str) -> Propositional:
-        law = super().law(split)
-        assert isinstance(law, Propositional)
-        return dataclasses.replace(law, part=split)
+    def distribution(self, split: str) -> Propositional:
+        distribution = super().distribution(split)
+        assert isinstance(distribution, Propositional)
+        return dataclasses.replace(distribution, part=split)
 
     @property
     def choices(self) -> npt.NDArray[np.int64]:
@@ -117,7 +118,7 @@ class Propositional(Task):
 
     def core(self) -> Bytes:
         """[sentences, leaves]: few sentences that show every function every input."""
-        return _core(dataclasses.replace(self.law("train"), part="core"))
+        return _core(dataclasses.replace(self.distribution("train"), part="core"))
 
     def scan(self, key: np.uint64, first: int, count: int) -> Scan:
         numbers = np.arange(first, first + count)
@@ -179,9 +180,17 @@ class Propositional(Task):
             values[forest.root][:, None],
         )
 
-    @staticmethod
-    def answer(corpus: Corpus) -> npt.NDArray[np.int16]:
-        """The truth of every node, for `pomona verify`."""
+    def words(self) -> tuple[str, ...]:
+        """The truth values, the connectives and the unary operators."""
+        return self.vocabulary
+
+    def outcomes(self) -> tuple[str, ...]:
+        """The truth values."""
+        return OUTCOMES
+
+    @classmethod
+    def node_values(cls, corpus: Corpus) -> npt.NDArray[np.int16]:
+        """The truth of every node."""
         place = {outcome: number for number, outcome in enumerate(corpus.outcomes)}
         table = np.array([*(place.get(outcome, -2) for outcome in OUTCOMES), -1], np.int16)
         return table[_truth(corpus.forest)]

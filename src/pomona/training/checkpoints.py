@@ -125,6 +125,15 @@ def load_state(run: Run, module: nn.Module, adam: torch.optim.Optimizer) -> Stat
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
+def saved_words(run: Run) -> tuple[tuple[str, ...], tuple[Any, ...]] | None:
+    """The words and answers of a run that was begun before, to which its weights belong; None for a new run."""
+    path = run.folder / STATE
+    if not path.exists():
+        return None
+    about = read_torch(path)[1]
+    return tuple(about["vocabulary"]), tuple(about["outcomes"])
+
+
 def tensors_to_bytes(arrays: Mapping[str, Tensor], about: Mapping[str, Any]) -> bytes:
     """The content of a safetensors file with these tensors, and `about` as JSON in its header."""
     from safetensors.torch import save

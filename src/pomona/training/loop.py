@@ -32,7 +32,7 @@ from pomona.base.errors import RunError, SpecError
 from pomona.base.randomness import stream_key
 from pomona.models.inputs.batches import bucketed, shuffled
 from pomona.models.model import Model, Output, threads_of
-from pomona.training.checkpoints import STATE, build, load_state, model_of, save_state, save_weights
+from pomona.training.checkpoints import STATE, build, load_state, model_of, save_state, save_weights, saved_words
 from pomona.training.data import corpora, fresh_corpus, held_out_keys
 from pomona.training.predict import answer, answer_batches, memory_errors
 from pomona.training.recipe import Recipe
@@ -130,7 +130,7 @@ class Trainer:
         self.model = model_of(self.recipe)
         if not self.run.certificate and (evidence := self.model.evidence(train, dev)):
             self.run.write("certificate.json", evidence)
-        self.vocabulary, self.outcomes = self.model.words(train)
+        self.vocabulary, self.outcomes = saved_words(self.run) or self.model.words(train)
         self.examples = self.model.read(train, self.vocabulary, self.outcomes)
         self.drawn = 0  # the epoch that these examples were drawn for, if every epoch has its own
         self.held_out = held_out_keys(self.recipe, dev) if self.recipe.fresh else None

@@ -43,6 +43,7 @@ def generate(
     from pomona.base.registry import parse_settings, settings_of
     from pomona.data import formats as known
     from pomona.data.corpus import Fingerprint
+    from pomona.data.pool import Listeners
     from pomona.data.task import TASKS, chunks
 
     task = TASKS.build(name, parse_settings(settings or []))
@@ -59,7 +60,7 @@ def generate(
         work = sum(task.shares(one).values()) + rows  # to draw the pool, then to build and write the split's own rows
         with ExitStack() as open_files, terminal.progress(f"{name} {one}", work, quiet=quiet or as_json) as advance:
             files = [open_files.enter_context(known.writing(path, kind)) for kind, path in paths.items()]
-            for part in chunks(task, one, seed, rows, workers=workers, progress=advance, drawing=advance):
+            for part in chunks(task, one, seed, rows, workers=workers, listeners=Listeners(advance, advance)):
                 for file in files:
                     file.write(part)
                 if not any(file.fingerprint for file in files):  # Parquet keeps one; the rows are digested once

@@ -26,6 +26,7 @@ from pomona.base.arrays import Ints
 from pomona.base.compiled import compiled
 from pomona.base.errors import RunError
 from pomona.data.corpus import Corpus
+from pomona.data.task import declared_first
 from pomona.models.inputs.batches import padded
 from pomona.models.inputs.numbers import answer_numbers, numbers_of, refuse_empty
 from pomona.trees.forest import gather
@@ -37,10 +38,11 @@ LONGEST = 4_000  # tokens; the memory of attention grows with the square of it
 
 
 def words_of(corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """The vocabulary and the outcomes of a model that is trained on this corpus: those that occur in it."""
+    """Vocabulary and outcomes of a model that is trained on this corpus: what its task declares, then what occurs."""
     used = [corpus.vocabulary[token] for token in np.unique(corpus.tokens).tolist()]
-    answers = [corpus.outcomes[answer] for answer in np.unique(corpus.values).tolist() if answer >= 0]
-    return (*SPECIAL, *used), (*answers, MALFORMED)
+    occurring = [corpus.outcomes[answer] for answer in np.unique(corpus.values).tolist() if answer >= 0]
+    words, answers = declared_first(corpus, used, occurring)
+    return (*SPECIAL, *words), (*answers, MALFORMED)
 
 
 @dataclass(frozen=True, eq=False)

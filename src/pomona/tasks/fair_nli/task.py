@@ -27,7 +27,9 @@ from pomona.base.arrays import Ints
 from pomona.base.errors import SpecError
 from pomona.base.randomness import stream_key
 from pomona.data.corpus import Corpus, content_keys
-from pomona.data.task import TASKS, Scan, Task
+from pomona.data.label_report import LabelReport
+from pomona.data.pool import Scan
+from pomona.data.task import TASKS, Task
 from pomona.fairness.covering import cover
 from pomona.tasks.fair_nli.logic.aligned import (
     LEXICAL,
@@ -37,8 +39,9 @@ from pomona.tasks.fair_nli.logic.aligned import (
     figure_4,
     generated_tokens,
     generated_vocabulary,
+    is_aligned,
 )
-from pomona.tasks.fair_nli.logic.balance import Law, ladder
+from pomona.tasks.fair_nli.logic.balance import BalancedPairs, ladder
 from pomona.tasks.fair_nli.logic.fragment import NODE, NODES, node_values
 from pomona.tasks.fair_nli.logic.pairs import Pairs, draw_encodings, draw_numbers
 from pomona.tasks.fair_nli.logic.redundancy import RATIOS, held_out, redundancy_split
@@ -69,7 +72,7 @@ class FairNLI(Task):
     vocabulary: int = 100  # words in each of the six open classes
     whole_classes: bool = False  # hold out whole relational classes, not only encodings
     split_seed: int = 0  # which of the many splits of this redundancy
-    part: str = ""  # the split that a law draws for; set by `law`
+    part: str = ""  # the split that a distribution draws for; set by `distribution`
 
     def __post_init__(self) -> None:
         if not 0 <= self.redundancy <= 1:
@@ -94,12 +97,12 @@ class FairNLI(Task):
         """The pairs that make train fair, whatever else is drawn."""
         return _core(self.redundancy, self.lexical, self.vocabulary, self.split_seed)
 
-    def law(self, split: str) -> FairNLI:
-        law = super().law(split)
-        assert isinstance(law, FairNLI)
-        return dataclasses.replace(law, part=split)
+    def distribution(self, split: str) -> FairNLI:
+        distribution = super().distribution(split)
+        assert isinstance(distribution, FairNLI)
+        return dataclasses.replace(distribution, part=split)
 
-    def apart(self, other: Task) -> bool:
+    def disjoint_from(self, other: Task) -> bool:
         """Encodings of dev and test are never drawn for train, unless nothing is held out."""
         held_out = {"dev", "test"}
         return (
@@ -127,43 +130,60 @@ class FairNLI(Task):
 
     def _pairs(self, key: np.uint64, numbers: npt.NDArray[np.int64]) -> Pairs:
         """The draws of these numbers; train begins with its core."""
-        law = _law(dataclasses.replace(self, part="train" if self.part in ("train", "iid") else "test"))
+        pairs = _balanced(dataclasses.replace(self, part="train" if self.part in ("train", "iid") else "test"))
         if self.part != "train":
-            return draw_numbers(law, numbers, key=key, vocabulary=self.vocabulary)
+            return draw_numbers(pairs, numbers, key=key, vocabulary=self.vocabulary)
         core = self.core
         inside = numbers < len(core)
         later = np.where(inside, 0, numbers - len(core))
-        drawn = draw_numbers(law, later, key=key, vocabulary=self.vocabulary, before=core.labels)
+        drawn = draw_numbers(pairs, later, key=key, vocabulary=self.vocabulary, before=core.labels)
         drawn.words[inside], drawn.codes[inside] = core.words[numbers[inside]], core.codes[numbers[inside]]
         return drawn
 
-    @staticmethod
-    def answer(corpus: Corpus) -> npt.NDArray[np.int16]:
-        """Every node's value from the words alone, for `pomona verify`."""
-        return _renumbered(_again(corpus).values, corpus)
+    # -- what the task declares --------------------------------------------------------------------------------------
 
-    @staticmethod
-    def ceilings(corpus: Corpus) -> dict[str, float]:
-        """For the shortcut ladder: the best accuracy from function words, their parity, phrase relations; exact.
+    def words(self) -> tuple[str, ...]:
+        """The function words, then the words of the six open classes."""
+        return generated_vocabulary(self.vocabulary)
 
-        On the law that the corpus was drawn from, not on its rows, and not learned: no predictor with that information
-        can do better on average.
+    def outcomes(self) -> tuple[str, ...]:
+        """Relations, labels, pairs of quantifiers and pairs of negations."""
+        return OUTCOMES
+
+    @classmethod
+    def node_values(cls, corpus: Corpus) -> npt.NDArray[np.int16]:
+        """Every node's relation or signature, from the words alone."""
+        return _renumbered(_realigned(corpus).values, corpus)
+
+    @classmethod
+    def targets(cls, corpus: Corpus) -> npt.NDArray[np.int16]:
+        """The label of each pair, from the words alone; the root of the tree holds the relation."""
+        return _renumbered(_realigned(corpus).targets, corpus)
+
+    @classmethod
+    def ceilings(cls, corpus: Corpus) -> dict[str, float]:
+        """The best accuracies from function words, their parity and the relations of phrases.
+
+        They are exact on the distribution that the corpus was drawn from; nothing is learned, and no predictor that
+        sees only so much can do better on average.
         """
         if "settings" not in corpus.origin:
             return {}
         task = TASKS.build("fair_nli", corpus.origin["settings"])
-        part = "train" if corpus.origin.get("split") in ("train", "iid") else "test"
-        law = task.law(part)
-        assert isinstance(law, FairNLI)
-        return {name: best for name, best in ladder(_law(law)).items() if name != "nothing"}
+        distribution = task.distribution("train" if corpus.origin.get("split") in ("train", "iid") else "test")
+        assert isinstance(distribution, FairNLI)
+        return {name: best for name, best in ladder(_balanced(distribution)).items() if name != "nothing"}
 
-    @staticmethod
-    def asked(corpus: Corpus) -> npt.NDArray[np.int16]:
-        """The label of each pair from the words alone: the target, where the root holds the relation."""
-        return _renumbered(_again(corpus).targets, corpus)
+    @classmethod
+    def prove(cls, corpus: Corpus, prover: str, sample: int | None, seed: int) -> LabelReport | None:
+        """The labels of a sample of pairs, asked of a prover; None for trees that are not those of sentence pairs."""
+        from pomona.tasks.fair_nli.logic.verification import verify_labels
+
+        return verify_labels(corpus, prover, sample, seed) if is_aligned(corpus.forest) else None
 
 
-def _again(corpus: Corpus) -> Corpus:
+def _realigned(corpus: Corpus) -> Corpus:
+    """The same pairs with values and labels worked out again."""
     tokens = corpus.tokens.reshape(len(corpus), 18)
     return aligned(tokens, corpus.vocabulary, codes_of(corpus))
 
@@ -202,11 +222,11 @@ def _composing_cover(redundancy: float, seed: int) -> Ints:
 
 
 @lru_cache(maxsize=16)
-def _law(task: FairNLI) -> Law:
-    """The balanced law on the training space, or on what it and the core leave for dev and test."""
+def _balanced(task: FairNLI) -> BalancedPairs:
+    """The balanced distribution on the training space, or on what it and the core leave for dev and test."""
     space = redundancy_split(Fraction(task.redundancy), task.split_seed)
     if task.part == "train":
-        return Law(space)
+        return BalancedPairs(space)
     space = space.copy()
     space[task.core.codes] = True
-    return Law(held_out(space, whole_classes=task.whole_classes))
+    return BalancedPairs(held_out(space, whole_classes=task.whole_classes))

@@ -4,8 +4,8 @@
 
 An argument is a list with probability `branching`, else a digit 0-9; a list has 2 to `arguments` arguments and any of
 the `operators`; a list may open while fewer than `depth` - 1 are open. That is the recursion of the paper's script,
-which calls the branching probability VALUE_P. Distinct expressions are collected until there are enough, and since
-short ones run out first, how many are drawn is part of the law: the paper's 90k + 10k are 100,000 distinct expressions.
+which calls the branching probability VALUE_P. Distinct expressions are collected until there are enough. Short ones
+run out first, so how many are drawn is part of the distribution: the paper's 90k + 10k are 100,000 distinct ones.
 Presets beyond the paper's follow Long Range Arena, Havrylov et al. 2019, Csordás et al. 2022 and Ray Chowdhury and
 Caragea 2023; each has a dev split of its own, and a preset whose test is drawn otherwise than train has `iid` as well:
 the test set of `d20s`, so that one trained model serves them all.
@@ -24,8 +24,9 @@ from pomona.base.arrays import Bytes, Ints
 from pomona.base.compiled import compiled
 from pomona.base.errors import SpecError
 from pomona.base.randomness import below, mix, open_stream
-from pomona.data.corpus import KEY_SEED, Corpus, absorb, codes
-from pomona.data.task import TASKS, Scan, Task
+from pomona.data.corpus import KEY_SEED, Corpus, Outcome, absorb, codes
+from pomona.data.pool import Scan
+from pomona.data.task import TASKS, Task
 from pomona.trees.forest import Forest
 from pomona.trees.operators import INTERPRETED, OPERATORS, close, counted, denote, operators_named, settle
 
@@ -110,7 +111,7 @@ class ListOps(Task):
                 raise SpecError(f"{name} = ({low}, {high}): a window runs from a lower number to a higher one or None")
         if self.balanced and self.dependency[1] is None:
             raise SpecError("balanced rows need a window of dependency depths with an end, as (1, 6)")
-        if self._rests_on_values and any(OPERATORS[name].number == INTERPRETED for name in self.operators):
+        if self._depends_on_values and self._interpreted:
             raise SpecError("the window of dependency depths works with built-in operators only")
         mean = self.branching * (self.arguments + 2) / 2
         if self.length[1] is None and sum(mean**level for level in range(self.depth)) > 1e5:
@@ -121,16 +122,22 @@ class ListOps(Task):
         super().__post_init__()
 
     @property
-    def _rests_on_values(self) -> bool:
+    def _depends_on_values(self) -> bool:
+        """Whether a draw is accepted by what decides its value."""
         return self.balanced or self.dependency != (0, None)
 
     @property
+    def _interpreted(self) -> bool:
+        """Whether some operator is the user's own, which compiled loops cannot evaluate."""
+        return any(OPERATORS[name].number == INTERPRETED for name in self.operators)
+
+    @property
     def _no_digit(self) -> bool:
-        """A lone digit would be thrown away, so draws begin with a list: the same law, three draws in four saved."""
+        """A lone digit would be rejected, so draws begin with a list; this saves three draws in four."""
         return self.depth > 1 and (self.length[0] > 1 or self.nesting[0] > 0 or self.dependency[0] > 0)
 
-    def apart(self, other: Task) -> bool:
-        """Two laws with windows that do not meet cannot give the same expression."""
+    def disjoint_from(self, other: Task) -> bool:
+        """Two distributions with windows that do not meet cannot give the same expression."""
         return isinstance(other, ListOps) and any(
             _before(getattr(self, name), getattr(other, name)) or _before(getattr(other, name), getattr(self, name))
             for name in ("length", "nesting", "dependency")
@@ -139,6 +146,14 @@ class ListOps(Task):
     @property
     def vocabulary(self) -> tuple[str, ...]:
         return (*DIGITS, *(f"[{name}" for name in self.operators), "]")
+
+    def words(self) -> tuple[str, ...]:
+        """The digits, the operators with their brackets, and the closing bracket."""
+        return self.vocabulary
+
+    def outcomes(self) -> tuple[Outcome, ...] | None:
+        """The digits; with operators of the user's own, whatever these give."""
+        return None if self._interpreted else tuple(range(10))
 
     def bins(self) -> int:
         return (self.dependency[1] or 0) - self.dependency[0] + 1 if self.balanced else 0
@@ -157,7 +172,7 @@ class ListOps(Task):
             self._no_digit,
             np.array(windows, np.int64),
             codes(self.vocabulary),
-            self._rests_on_values,
+            self._depends_on_values,
         )
 
     def scan(self, key: np.uint64, first: int, count: int) -> Scan:
@@ -181,7 +196,7 @@ class ListOps(Task):
         nodes = start[-1]
         forest = Forest(symbol[:nodes], parent[:nodes], start, (*DIGITS, *self.operators))
         known = values[:nodes]
-        if any(OPERATORS[name].number == INTERPRETED for name in self.operators):
+        if self._interpreted:
             known = denote(forest)
         outcomes = tuple(range(max(10, int(known.max(initial=0)) + 1)))
         targets = known[forest.root][:, None]

@@ -41,7 +41,8 @@ from pomona.base.arrays import Ints
 from pomona.base.errors import SpecError
 from pomona.base.randomness import stream_key
 from pomona.data.corpus import Corpus, Outcome, codes
-from pomona.data.task import TASKS, Scan, Task
+from pomona.data.pool import Scan
+from pomona.data.task import TASKS, Task
 from pomona.tasks.orchard.draws import build, scan
 from pomona.trees.forest import Forest
 from pomona.trees.growing import RESTS, SHAPES, VALUES, Grammar, fill_bins, height_law, heights
@@ -122,7 +123,7 @@ class Orchard(Task):
             raise SpecError("dependency = 'balanced': SM rests on all its arguments, so there is nothing to balance")
         super().__post_init__()
 
-    # -- splits and their laws -------------------------------------------------------------------------------------
+    # -- splits and their distributions -----------------------------------------------------------------------------
 
     @property
     def every_split(self) -> dict[str, int]:
@@ -134,24 +135,22 @@ class Orchard(Task):
             "train": self.train,
         }
 
-    def law(self, split: str) -> Task:
-        """Every split is a run of its own, so its law keeps the number of its rows, under the name of its size."""
-        changes = {setting: value for where, setting, value in self.shift if where == split}
-        changes = {key: tuple(value) if isinstance(value, list) else value for key, value in changes.items()}
+    def distribution(self, split: str) -> Task:
+        """Each split is sampled independently, so its distribution keeps the number of its rows."""
         size, _, depth = split.partition("-")
-        both = (int(depth), int(depth)) if depth else self.depths
-        cap = self.cap or (both[1] if size == "test" and depth else self.depths[1])
-        settled = {"depths": both, "tested": both, "cap": cap, **dict.fromkeys(self.splits, 0)}
-        settled[size] = self.every_split[split]
-        return dataclasses.replace(self, shift=(), **{**settled, **changes})
+        depths = (int(depth), int(depth)) if depth else self.depths
+        cap = self.cap or (depths[1] if size == "test" and depth else self.depths[1])
+        fixed = {"depths": depths, "tested": depths, "cap": cap, **dict.fromkeys(self.splits, 0)}
+        fixed[size] = self.every_split[split]
+        return dataclasses.replace(self, shift=(), **{**fixed, **self.shifted_settings(split)})
 
-    def apart(self, other: Task) -> bool:
+    def disjoint_from(self, other: Task) -> bool:
         """Trees of different depths are different trees."""
         return isinstance(other, Orchard) and (self.depths[0] > other.depths[1] or other.depths[0] > self.depths[1])
 
     @property
     def rows(self) -> int:
-        """Of a law: the rows of its split."""
+        """Of the distribution of a split: the rows of that split."""
         return self.train + self.dev + self.test + self.iid
 
     def bins(self) -> int:
@@ -164,9 +163,6 @@ class Orchard(Task):
     def room(self, key: np.uint64, count: int) -> npt.NDArray[np.int64] | None:
         return _classes(self, int(key))[1].copy() if self.bins() else None
 
-    def ahead(self, missing: int) -> int:
-        return max(64, missing + missing // 8) if self.bins() else missing + 64  # next to no draw is thrown away
-
     # -- draws -----------------------------------------------------------------------------------------------------
 
     @property
@@ -178,8 +174,39 @@ class Orchard(Task):
         words = (*DIGITS, *(f"[{name}" for name in self.operators), "X", "]")
         return (*words, "[COPY", *map(str, range(10, numbers))) if self.quoting else words
 
+    def words(self) -> tuple[str, ...]:
+        """Digits, operators, marks and, as arguments of COPY, every position that a tree of training can have.
+
+        A position that no training tree is large enough for stays unknown to a model, as in the paper; one that is
+        merely rare does not, whichever examples come first.
+        """
+        train = self.distribution("train")
+        assert isinstance(train, Orchard)
+        return self.vocabulary(10 if self.copies == "digits" else min(LARGEST, train.positions))
+
+    @property
+    def positions(self) -> int:
+        """Of the distribution of a split: how many nodes the trees that can be quoted have at most."""
+        depth = self.depths[1]
+        arguments = 1 if self.shape == "code" and depth == self.cap else 2  # of the deepest operators
+        operators, terminals = 2**depth - 1, 2 ** (depth - 1) * arguments
+        first = operators + terminals * self.integers
+        later = first if self.copying < 1 else operators + terminals  # there, every terminal is one COPY
+        return first + later * (self.trees - 2 if self.references != "first" else 0)
+
+    def outcomes(self) -> tuple[Outcome, ...] | None:
+        """The digits and, with one target for all trees, every row of digits; None with operators of the user's own."""
+        if self._interpreted:
+            return None
+        digits: tuple[Outcome, ...] = tuple(range(10))
+        return answered(np.zeros((0, self.trees), np.int16), digits, self.target == "pair")[0]
+
+    @property
+    def _interpreted(self) -> bool:
+        return any(OPERATORS[name].number == INTERPRETED for name in self.operators)
+
     def _grammar(self, worked_out: int) -> Grammar:
-        assert self.cap is not None, "scan and build belong to the law of a split"
+        assert self.cap is not None, "scan and build belong to the distribution of a split"
         unary = self.shape == "code"
         return Grammar(
             heights(self.cap, self.branching, unary),
@@ -226,7 +253,7 @@ class Orchard(Task):
         tokens, values, link = tokens[: token_start[-1]], values[: start[-1]], link[: start[-1]]
         names = (*DIGITS, *self.operators, *(("COPY",) if self.quoting else ()))
         forest = Forest(symbol[: start[-1]], parent[: start[-1]], start, names, link if self.quoting else None)
-        if any(OPERATORS[name].number == INTERPRETED for name in self.operators):
+        if self._interpreted:
             values = denote(forest)
         plain = len(self.vocabulary())
         vocabulary = self.vocabulary(10 + max(0, int(tokens.max(initial=0)) + 1 - plain))
@@ -249,31 +276,33 @@ def answered(
 
 
 @lru_cache(maxsize=64)
-def _classes(law: Orchard, key: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+def _classes(split: Orchard, key: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """The kinds of example in a split: depths and dependency depths (0: any) of the trees, rows of each, cumulated."""
-    low, high = law.depths
+    low, high = split.depths
     if low == high:
-        depths, counts = np.full((1, law.trees), low), np.array([law.rows])
-    elif law.pairing == "code":
-        chance = height_law(law.cap or high, law.branching)[low : high + 1]
+        depths, counts = np.full((1, split.trees), low), np.array([split.rows])
+    elif split.pairing == "code":
+        chance = height_law(split.cap or high, split.branching)[low : high + 1]
         seed = stream_key("orchard", "bins", key)
-        bins = fill_bins(seed, law.rows, law.trees, np.cumsum(chance) / chance.sum(), law.rows // (high - low + 1) + 1)
+        bins = fill_bins(
+            seed, split.rows, split.trees, np.cumsum(chance) / chance.sum(), split.rows // (high - low + 1) + 1
+        )
         depths, counts = np.unique(low + bins, axis=0, return_counts=True)
     else:
         each = range(low, high + 1)
         kinds = (
-            [(one,) * law.trees for one in each]
-            if law.pairing == "equal"
-            else itertools.product(each, repeat=law.trees)
+            [(one,) * split.trees for one in each]
+            if split.pairing == "equal"
+            else itertools.product(each, repeat=split.trees)
         )
         depths = np.array(list(kinds), np.int64)
-        counts = _shared(law.rows, len(depths))
+        counts = _shared(split.rows, len(depths))
     table, rows = [], []
     for kind, count in zip(depths.tolist(), counts.tolist(), strict=True):
-        if law.dependency == "balanced":
+        if split.dependency == "balanced":
             rests = list(itertools.product(*(range(1, depth + 1) for depth in kind)))
         else:
-            rests = [tuple(kind) if law.dependency == "full" else (0,) * law.trees]
+            rests = [tuple(kind) if split.dependency == "full" else (0,) * split.trees]
         table += [(*kind, *rest) for rest in rests]
         rows.append(_shared(count, len(rests)))
     filled = np.concatenate(rows)

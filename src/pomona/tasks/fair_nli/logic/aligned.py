@@ -140,18 +140,23 @@ def figure_4(corpus: Corpus) -> npt.NDArray[np.int16]:
     return picked
 
 
-def check_shape(forest: Forest) -> None:
-    """Refuse trees that are not the aligned tree."""
+def is_aligned(forest: Forest) -> bool:
+    """Whether every tree is the aligned tree of a pair of sentences."""
     names, parent, _, inner = _template()
     rows = len(forest)
-    fits = len(forest.parent) == rows * len(names) and (np.diff(forest.start) == len(names)).all()
-    if fits:
-        table = {name: symbol for symbol, name in enumerate(forest.names)}
-        symbol = forest.symbol.reshape(rows, len(names))
-        own = np.array([table.get(node.name, -1) for node in NODES])
-        fine = (forest.parent.reshape(rows, len(names)) == parent).all(axis=1) & (symbol[:, inner] == own).all(axis=1)
-        fits = bool(fine.all())
-    if not fits:
+    if len(forest.parent) != rows * len(names) or not (np.diff(forest.start) == len(names)).all():
+        return False
+    table = {name: symbol for symbol, name in enumerate(forest.names)}
+    symbol = forest.symbol.reshape(rows, len(names))
+    expected = np.array([table.get(node.name, -1) for node in NODES])
+    same_shape = (forest.parent.reshape(rows, len(names)) == parent).all()
+    return bool(same_shape and (symbol[:, inner] == expected).all())
+
+
+def check_shape(forest: Forest) -> None:
+    """Refuse trees that are not the aligned tree."""
+    if not is_aligned(forest):
+        names = _template()[0]
         raise FairnessError(
             f"these are not aligned trees of sentence pairs: each has {len(names)} nodes, {len(NODES)} of them "
             f"inner ones called {', '.join(node.name for node in NODES)}"

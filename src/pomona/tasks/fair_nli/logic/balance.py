@@ -1,14 +1,14 @@
-"""Balanced pairs: the exact law that the paper samples encodings from, and what cheap information is worth under it.
+"""Balanced pairs: the exact distribution that the paper samples encodings from, and the best accuracies on it.
 
-    law = Law(train)                  of a space of encodings, as `redundancy_split` gives
-    law.probabilities()               [524288], in thirds for the three labels
-    ladder(Law(held_out(train)))      best accuracy from parity alone, from phrase relations alone, ...
+    distribution = BalancedPairs(train)        # of a space of encodings, as `redundancy_split` gives
+    distribution.probabilities()               # [524288]; each of the three labels has a third
+    ladder(BalancedPairs(held_out(train)))     # best accuracy from parity alone, from phrase relations alone, ...
 
 Section 4.2 of Geiger et al. 2019 balances twice: every phrase pair is equally likely to be ≡, ⊏, ⊐ or #, then the three
 labels are made equally frequent. An encoding whose cell (the relations of object, verb and subject phrase) holds k
 encodings of the space weighs 1/k, so the 64 cells weigh the same; a label then takes the weights of its own encodings.
-`draw` follows this law with integers only: a cell at random, a member of it at random, and again until the label fits.
-The ladder lists Bayes-optimal accuracies: no model that sees only so much can do better on this law.
+`draw` follows this distribution with integers only: a random cell, a random member of it, and again until the label
+fits. The ladder lists Bayes-optimal accuracies: no model that sees only so much can do better on this distribution.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ CELLS: Final = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
-    """The balanced law on a space of encodings, [524288] booleans."""
+class BalancedPairs:
+    """The balanced distribution on a space of encodings, [524288] booleans."""
 
     space: Bools
 
@@ -74,10 +74,10 @@ class Law:
         return (classes(codes) & CELLS - 1).astype(np.int64) * len(Label) + labels(codes)
 
 
-def best_accuracy(law: Law, features: Sequence[Ints]) -> float:
+def best_accuracy(distribution: BalancedPairs, features: Sequence[Ints]) -> float:
     """The accuracy of the best guess at the label from features alone; each is an array over all encodings."""
-    chances = law.probabilities()
-    codes = law.members
+    chances = distribution.probabilities()
+    codes = distribution.members
     key = np.zeros(len(codes), np.int64)
     for feature in features:
         known = np.unique(feature[codes], return_inverse=True)[1]
@@ -87,7 +87,7 @@ def best_accuracy(law: Law, features: Sequence[Ints]) -> float:
     return float(table.reshape(-1, len(Label)).max(axis=1).sum())
 
 
-def ladder(law: Law) -> dict[str, float]:
+def ladder(distribution: BalancedPairs) -> dict[str, float]:
     """Best accuracies from less to more information, as fractions."""
     codes = np.arange(ENCODINGS, dtype=np.int32)
     fields = unpack(codes).astype(np.int64)
@@ -100,13 +100,13 @@ def ladder(law: Law) -> dict[str, float]:
     sides = [np.sort(quantifiers[:, side : side + 2], axis=1) for side in (0, 2)]
     bags = [side[:, 0] * 4 + side[:, 1] for side in sides]
     return {
-        "nothing": best_accuracy(law, []),
-        "parity of negative words": best_accuracy(law, [parity]),
-        "phrase relations": best_accuracy(law, [phrases]),
-        "function words": best_accuracy(law, [words]),
-        "phrase relations and parity": best_accuracy(law, [phrases, parity]),
+        "nothing": best_accuracy(distribution, []),
+        "parity of negative words": best_accuracy(distribution, [parity]),
+        "phrase relations": best_accuracy(distribution, [phrases]),
+        "function words": best_accuracy(distribution, [words]),
+        "phrase relations and parity": best_accuracy(distribution, [phrases, parity]),
         "phrase relations and bags of function words": best_accuracy(
-            law, [phrases, fields[:, 0], fields[:, 3], bags[0], bags[1]]
+            distribution, [phrases, fields[:, 0], fields[:, 3], bags[0], bags[1]]
         ),
-        "phrase relations and function words": best_accuracy(law, [phrases, words]),
+        "phrase relations and function words": best_accuracy(distribution, [phrases, words]),
     }

@@ -1,13 +1,13 @@
 """Sentence pairs in bulk: example i of a stream is a function of the key and of i, whoever asks and in what chunks.
 
-    pairs = draw(Law(train), 500_000, key=stream_key("fair_nli", "train", 7), vocabulary=100)
+    pairs = draw(BalancedPairs(train), 500_000, key=stream_key("fair_nli", "train", 7), vocabulary=100)
     pairs.words, pairs.codes            [n, 18] word numbers, [n] encodings
     pairs.values, pairs.targets         [n, 15] node values, [n, 12] predictions of Figure 4
 
 Labels come in threes: each three consecutive examples are one entailment, one neutral and one contradiction in random
-order, so any number of examples is balanced to within one. Given the label an encoding is drawn from the balanced law
-(`balance`), given the encoding the words: a shared modifier is one of V words or none, different words are an ordered
-pair without repetition. Every choice is exactly uniform, since 64-bit words that would favour some things are skipped.
+order, so any number of examples is balanced to within one. Given the label, an encoding is drawn from `BalancedPairs`;
+given the encoding, the words: a shared modifier is one of V words or none, different words are an ordered pair without
+repetition. Every choice is exactly uniform, since 64-bit words that would favour some things are skipped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pomona.base.arrays import Bools, Bytes, Ints
 from pomona.base.compiled import compiled, inlined
 from pomona.base.errors import SpecError
 from pomona.base.randomness import mix, open_stream, random_order
-from pomona.tasks.fair_nli.logic.balance import CELLS, Law
+from pomona.tasks.fair_nli.logic.balance import CELLS, BalancedPairs
 from pomona.tasks.fair_nli.logic.fragment import Codes, encode, labels, node_values, targets
 from pomona.tasks.fair_nli.logic.relations import Label, RelationTable
 
@@ -81,16 +81,22 @@ def of_words(words: Ints) -> Pairs:
 
 
 def draw(
-    law: Law, count: int, *, key: np.uint64, vocabulary: int = 100, start: int = 0, before: Ints | None = None
+    distribution: BalancedPairs,
+    count: int,
+    *,
+    key: np.uint64,
+    vocabulary: int = 100,
+    start: int = 0,
+    before: Ints | None = None,
 ) -> Pairs:
     """Examples start .. start + count - 1 of the stream of a key; see `draw_numbers` for `before`."""
     if count < 0 or start < 0:
         raise SpecError(f"count={count} and start={start} must not be negative.")
-    return draw_numbers(law, np.arange(start, start + count), key=key, vocabulary=vocabulary, before=before)
+    return draw_numbers(distribution, np.arange(start, start + count), key=key, vocabulary=vocabulary, before=before)
 
 
 def draw_numbers(
-    law: Law, numbers: Ints, *, key: np.uint64, vocabulary: int = 100, before: Ints | None = None
+    distribution: BalancedPairs, numbers: Ints, *, key: np.uint64, vocabulary: int = 100, before: Ints | None = None
 ) -> Pairs:
     """The examples of these numbers in the stream of a key, in the order asked for.
 
@@ -101,12 +107,24 @@ def draw_numbers(
     numbers = np.asarray(numbers, np.int64)
     wanted = label_stream(key, numbers, _arrears(key, before))
     words, codes = np.zeros((len(numbers), 18), np.int16), np.empty(len(numbers), np.int32)
-    cells = [np.flatnonzero(law.sizes[:, label]) for label in Label]
+    cells = [np.flatnonzero(distribution.sizes[:, label]) for label in Label]
     table = np.zeros((len(Label), CELLS), np.int64)
     for label, own in enumerate(cells):
         table[label, : len(own)] = own
     counts = np.array([len(own) for own in cells])
-    _draw(key, numbers, wanted, counts, table, law.starts, law.sizes, law.members, vocabulary, words, codes)
+    _draw(
+        key,
+        numbers,
+        wanted,
+        counts,
+        table,
+        distribution.starts,
+        distribution.sizes,
+        distribution.members,
+        vocabulary,
+        words,
+        codes,
+    )
     return Pairs(words, codes)
 
 

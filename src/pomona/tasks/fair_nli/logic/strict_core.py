@@ -3,7 +3,7 @@
     core = strict_core(vocabulary=100, seed=1)       10,375 pairs = 475 + 100 x 99: no fair training set is smaller
     space = redundancy_split(0, seed=1)
     space[core.codes] = True                         so that the core's encodings are not held out for testing
-    rest = draw(Law(space), 500_000 - len(core), key=key, before=core.labels)
+    rest = draw(BalancedPairs(space), 500_000 - len(core), key=key, before=core.labels)
 
 The paper's recipe shows every input of the six composing nodes, but of the 10,201 pairs of modifiers and 10,000 pairs
 of heads in each phrase only those that happen to be drawn. Taken literally (Definition 2 for all 15 inner nodes), it is

@@ -10,40 +10,13 @@ row, given label and the prover's; a prover that runs out of time has said nothi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from pomona.base.errors import SpecError
 from pomona.base.randomness import random_order, stream_key
 from pomona.data.corpus import Corpus
+from pomona.data.label_report import Disagreement, LabelReport
 from pomona.tasks.fair_nli.logic.aligned import check_shape, sentences
 from pomona.tasks.fair_nli.logic.provers import Labeller, labeller
-
-
-@dataclass(frozen=True)
-class Disagreement:
-    """A row whose label a prover contradicts."""
-
-    row: int
-    given: str
-    proved: str
-
-    def __str__(self) -> str:
-        return f"the file says {self.given}, the prover {self.proved}"
-
-
-@dataclass(frozen=True)
-class LabelReport:
-    """What a prover said about the labels of a corpus."""
-
-    prover: str
-    asked: int
-    disagreements: tuple[Disagreement, ...]
-    unknown: tuple[tuple[int, str], ...]  # row and reason
-
-    @property
-    def holds(self) -> bool:
-        """Nothing was contradicted (unknown is not contradicted)."""
-        return not self.disagreements
 
 
 def verify_labels(

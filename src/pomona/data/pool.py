@@ -1,0 +1,245 @@
+"""A pool: the first distinct draws of a distribution, found once and then dealt out to splits.
+
+    pool = Pool(distribution, key, crew)
+    numbers, keys = pool.first(110_000)      # the first 110,000 distinct draws, by number
+    order = shuffled(key, 110_000)           # in which the splits take their rows
+    pool.build(numbers[order[:10]])          # examples
+
+Draw *number* i is a function of the distribution, its key and i, so a pool can forget the examples and keep numbers and
+content keys alone: ten million rows cost 240 MB. Workers share the drawing and change nothing, since which draws are
+kept is decided in the order of their numbers. A pool looks at about as many draws as it still needs: as many as rows
+are missing at first, later more if the last look rejected some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pomona.base.arrays import Bools, Ints
+from pomona.base.compiled import compiled
+from pomona.base.errors import SplitError
+from pomona.base.randomness import below, mix
+from pomona.data.corpus import Corpus
+from pomona.trees.forest import Nested
+
+PATIENCE = 30_000_000  # draws in a row without a new example before we say that there are no more
+BLOCK = 1 << 17  # the most draws that one worker looks at in one go
+REMEMBERED = 1 << 16  # trees of slow distributions that a pool keeps, so that none of them is drawn twice
+Tree: TypeAlias = "str | Nested"
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The draws of a block that a distribution accepts: numbers, content keys and, where rows are balanced, bins.
+
+    `trees` are the drawn trees themselves where drawing them again would be slow; else it is empty.
+    """
+
+    numbers: npt.NDArray[np.int64]
+    keys: npt.NDArray[np.uint64]
+    bins: npt.NDArray[np.int64] | None = None
+    trees: Sequence[Tree] = ()
+
+
+class Distribution(Protocol):
+    """What a pool draws from; `pomona.data.task.Task` says what each part means."""
+
+    name: ClassVar[str]
+
+    def scan(self, key: np.uint64, first: int, count: int) -> Scan: ...
+    def build(self, key: np.uint64, numbers: Ints) -> Corpus: ...
+    def assemble(self, trees: Sequence[Tree]) -> Corpus: ...
+    def room(self, key: np.uint64, count: int) -> npt.NDArray[np.int64] | None: ...
+
+
+class Crew(NamedTuple):
+    """Threads that share the work."""
+
+    executor: ThreadPoolExecutor
+    workers: int
+
+
+class Listeners(NamedTuple):
+    """Functions that are told how many rows were drawn for the pool, and how many of the split were built."""
+
+    drawn: Progress | None = None
+    built: Progress | None = None
+
+
+NOBODY = Listeners()
+
+
+class Draws(NamedTuple):
+    """Numbers and content keys of accepted draws."""
+
+    numbers: npt.NDArray[np.int64]
+    keys: npt.NDArray[np.uint64]
+
+
+class Pool:
+    """The accepted, distinct draws of one distribution, in order of number; it grows as far as it is asked."""
+
+    def __init__(self, distribution: Distribution, key: np.uint64, crew: Crew) -> None:
+        self.distribution, self.key, self._crew = distribution, key, crew
+        self._table = np.zeros(1 << 14, np.uint64)  # the keys seen so far
+        self._used = 0  # entries of the table
+        self._next = 0  # the number of the next draw
+        self._kept = 0
+        self._fruitless = 0  # draws since the last one that was kept
+        self._draws_per_row = 1.0  # by the last look
+        self._surplus = np.zeros(0, np.int64)
+        self._room: npt.NDArray[np.int64] | None = None
+        self._trees: dict[int, Tree] = {}
+
+    def exclude(self, keys: list[npt.NDArray[np.uint64]]) -> None:
+        """Examples with these keys are never kept."""
+        for some in keys:
+            self._insert(some)
+
+    def first(self, count: int, progress: Progress | None = None) -> Draws:
+        """The first `count` distinct draws; with bins, the first that fill each bin as far as it has room."""
+        self._room = self.distribution.room(self.key, count)
+        self._make_room(count + min(count, BLOCK))
+        waves = [Draws(np.zeros(0, np.int64), np.zeros(0, np.uint64))]
+        while self._kept < count:
+            before = self._kept
+            waves += self._look(count - self._kept)
+            if progress:
+                progress(min(count, self._kept) - before)
+        numbers = np.concatenate([wave.numbers for wave in waves])
+        keys = np.concatenate([wave.keys for wave in waves])
+        self._surplus = numbers[count:]
+        return Draws(numbers[:count], keys[:count])
+
+    def later(self, missing: int) -> npt.NDArray[np.int64]:
+        """Numbers that follow those of `first`; call it again for more, about `missing` at a time."""
+        if len(self._surplus):
+            numbers, self._surplus = self._surplus, self._surplus[:0]
+            return numbers
+        return np.concatenate([wave.numbers for wave in self._look(missing)])
+
+    def build(self, numbers: npt.NDArray[np.int64]) -> Corpus:
+        """The examples of these draws, in this order."""
+        if self._crew.workers == 1 or len(numbers) < 2 * self._crew.workers:
+            return self._build(numbers)
+        pieces = np.array_split(numbers, self._crew.workers)
+        return Corpus.concatenate(list(self._crew.executor.map(self._build, pieces)))
+
+    def _build(self, numbers: npt.NDArray[np.int64]) -> Corpus:
+        drawn = numbers.tolist() if self._trees else []
+        if drawn and all(number in self._trees for number in drawn):
+            return self.distribution.assemble([self._trees[number] for number in drawn])
+        return self.distribution.build(self.key, numbers)
+
+    def _look(self, missing: int) -> list[Draws]:
+        """Look at about as many draws as it takes to find `missing` rows; each worker scans one block of them."""
+        workers = self._crew.workers
+        block = min(BLOCK, max(1, -(-int(missing * self._draws_per_row) // workers)))
+        firsts = [self._next + block * worker for worker in range(workers)]
+        self._next += block * workers
+        before = self._kept
+        scans = self._crew.executor.map(lambda first: self.distribution.scan(self.key, first, block), firsts)
+        kept = [self._keep(scan, block) for scan in scans]
+        rows = self._kept - before
+        self._draws_per_row = block * workers / rows if rows else 2 * max(1.0, block * workers / missing)
+        return kept
+
+    def _keep(self, scan: Scan, block: int) -> Draws:
+        new = self._insert(scan.keys)
+        if scan.bins is not None and self._room is not None:
+            new = _fill(scan.bins, new, self._room)
+        numbers = scan.numbers[new]
+        self._kept += len(numbers)
+        self._fruitless = 0 if len(numbers) else self._fruitless + block
+        if self._fruitless >= PATIENCE:
+            raise SplitError(
+                f"{self.distribution.name}: {self._next:,} draws gave {self._kept:,} different examples, the last "
+                f"{self._fruitless:,} none; these settings hold no more, or next to none. Ask for fewer rows, or "
+                "loosen the length, nesting or depth settings."
+            )
+        if len(scan.trees) and len(self._trees) < REMEMBERED:
+            trees = zip(numbers.tolist(), np.flatnonzero(new).tolist(), strict=True)
+            self._trees.update((number, scan.trees[row]) for number, row in trees)
+        return Draws(numbers, scan.keys[new])
+
+    def _insert(self, keys: npt.NDArray[np.uint64]) -> Bools:
+        """Put keys into the table; which of them were not there."""
+        self._make_room(len(keys))
+        new = _insert(self._table, keys)
+        self._used += int(new.sum())
+        return new
+
+    def _make_room(self, more: int) -> None:
+        """The table is a power of two long and at most half full."""
+        length = 1 << (2 * (self._used + more) - 1).bit_length()
+        if length > len(self._table):
+            larger = np.zeros(length, np.uint64)
+            _insert(larger, self._table[self._table != 0])
+            self._table = larger
+
+
+def batches(
+    first: npt.NDArray[np.int64], more: Callable[[int], npt.NDArray[np.int64]] | None, chunk: int, limit: int | None
+) -> Iterator[npt.NDArray[np.int64]]:
+    """Numbers in pieces of `chunk`: `first`, then what `more(missing)` gives, `limit` in all (None: without end).
+
+    There is at least one piece, even if it is empty.
+    """
+    left = limit
+    waiting = first
+    yielded = False
+    while left is None or left > 0:
+        size = chunk if left is None else min(chunk, left)
+        while more is not None and len(waiting) < size:
+            waiting = np.concatenate([waiting, more(size - len(waiting))])
+        if not len(waiting):
+            break
+        batch, waiting = waiting[:size], waiting[size:]
+        yielded = True
+        yield batch
+        left = None if left is None else left - len(batch)
+    if not yielded:
+        yield waiting[:0]
+
+
+@compiled
+def _insert(table: Ints, keys: Ints) -> Bools:
+    """Put keys into an open-addressing table (a power of two long, 0 for empty); which were new, in order."""
+    new = np.empty(len(keys), np.bool_)
+    mask = np.uint64(len(table) - 1)
+    for row in range(len(keys)):
+        key = keys[row] if keys[row] else np.uint64(1)
+        slot = key & mask
+        while table[slot] != 0 and table[slot] != key:
+            slot = (slot + np.uint64(1)) & mask
+        new[row] = table[slot] == 0
+        table[slot] = key
+    return new
+
+
+@compiled
+def _fill(bins: Ints, new: Bools, room: Ints) -> Bools:
+    """Which new draws still find room in their bin; `room` is counted down."""
+    kept = np.zeros(len(bins), np.bool_)
+    for row in range(len(bins)):
+        if new[row] and room[bins[row]] > 0:
+            room[bins[row]] -= 1
+            kept[row] = True
+    return kept
+
+
+@compiled
+def shuffled(key: np.uint64, count: int) -> npt.NDArray[np.int64]:
+    """A permutation of 0 .. count-1 (Fisher and Yates) that depends only on the key."""
+    order = np.arange(count)
+    for last in range(count - 1, 0, -1):
+        other = below(mix(key + np.uint64(last) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32), last + 1)
+        order[last], order[other] = order[other], order[last]
+    return order
