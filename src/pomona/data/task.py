@@ -28,7 +28,8 @@ from pomona.base.registry import Registry, settings_of
 from pomona.data.corpus import Corpus, Example
 from pomona.trees import brackets
 from pomona.trees.forest import Forest, Nested
-from pomona.trees.operators import denote
+from pomona.trees.operators import LeafValues
+from pomona.trees.values import Value, value_of_text
 
 PATIENCE = 30_000_000  # draws in a row without a new example before we say that there are no more
 BLOCK = 1 << 17  # draws looked at in one go by one worker
@@ -119,14 +120,19 @@ class Task:
         """One draw: a tree as bracket text or nested tuples, or None when the draw is to be thrown away."""
         raise NotImplementedError(f"{type(self).__name__} must define example(random), or scan and build")
 
+    @staticmethod
+    def leaf_value(text: str) -> Value:
+        """The value of a leaf, from its text: a numeral is its number, any other word is itself."""
+        return value_of_text(text)
+
     def scan(self, key: np.uint64, first: int, count: int) -> Scan:
         """The accepted ones of draws first .. first+count-1."""
         numbers, texts = self._drawn(key, range(first, first + count))
-        return Scan(np.array(numbers, np.int64), corpus_of_trees(brackets.read(texts)).keys)
+        return Scan(np.array(numbers, np.int64), corpus_of_trees(brackets.read(texts), values=self.leaf_value).keys)
 
     def build(self, key: np.uint64, numbers: Ints) -> Corpus:
         """The examples of accepted draws, in the order asked for."""
-        return corpus_of_trees(brackets.read(self._drawn(key, np.asarray(numbers).tolist())[1]))
+        return corpus_of_trees(brackets.read(self._drawn(key, np.asarray(numbers).tolist())[1]), values=self.leaf_value)
 
     def apart(self, other: Task) -> bool:
         """Whether no draw of this law can be a draw of the other; then neither need be checked against the other."""
@@ -157,35 +163,11 @@ class Task:
         return accepted, texts
 
 
-def corpus_of_trees(forest: Forest, origin: Mapping[str, Any] | None = None) -> Corpus:
-    """A corpus of list trees: tokens `[OP .. ]`, values by the algebra, the root's value as target."""
-    node, kind, start = brackets.walk(forest)
-    inner = np.unique(forest.symbol[~forest.leaf]).tolist()
-    leaves = np.unique(forest.symbol[forest.leaf]).tolist()
-    vocabulary = tuple(
-        dict.fromkeys(
-            [*(forest.names[leaf] for leaf in leaves), *(f"[{forest.names[operator]}" for operator in inner), "]"]
-        )
-    )
-    place = {word: position for position, word in enumerate(vocabulary)}
-    table = np.zeros((3, len(forest.names)), np.uint16)
-    for leaf in leaves:
-        table[brackets.LEAF, leaf] = place[forest.names[leaf]]
-    for operator in inner:
-        table[brackets.OPEN, operator] = place[f"[{forest.names[operator]}"]
-        table[brackets.CLOSE, operator] = place["]"]
-    raw = denote(forest)
-    outcomes = tuple(range(10)) if len(raw) == 0 or raw.max() < 10 else tuple(range(int(raw.max()) + 1))
-    return Corpus(
-        table[kind, forest.symbol[node]],
-        start,
-        vocabulary,
-        forest,
-        raw,
-        outcomes,
-        raw[forest.root][:, None],
-        origin=dict(origin or {}),
-    )
+def corpus_of_trees(
+    forest: Forest, origin: Mapping[str, Any] | None = None, values: LeafValues = value_of_text
+) -> Corpus:
+    """A corpus of list trees; `values` gives the value of a leaf from its text (`Corpus.of_trees`)."""
+    return Corpus.of_trees(forest, values, origin=origin)
 
 
 TASKS: Registry[Task] = Registry("task", "pomona.tasks")

@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from pomona.base.errors import FormatError, PomonaError, TreeError
+from pomona.base.arrays import Ints
+from pomona.base.errors import FormatError, PomonaError, SpecError, TreeError
 from pomona.data import formats
 from pomona.data.corpus import Corpus, codes
 from pomona.data.task import TASKS
 from pomona.trees import links
-from pomona.trees import operators as algebra
 from pomona.trees.forest import gather
+from pomona.trees.operators import OPERATORS, evaluate
+from pomona.trees.rules import INTERPRETED
+from pomona.trees.values import renumber
 
 
 @dataclass(frozen=True)
@@ -124,9 +126,9 @@ def line_of(corpus: Corpus, row: int) -> int:
     return int(corpus.lines[row]) if corpus.lines is not None else row + 1
 
 
-def worked_out(corpus: Corpus) -> tuple[npt.NDArray[np.int16] | None, str]:
+def worked_out(corpus: Corpus) -> tuple[Ints | None, str]:
     """Every node's value by the rules of the corpus's own task or of the algebra; None where no rules are known."""
-    family = corpus.origin.get("task")
+    family, leaf_values = corpus.origin.get("task"), None
     if family:
         try:
             entry, _ = TASKS.entry(str(family))
@@ -135,17 +137,22 @@ def worked_out(corpus: Corpus) -> tuple[npt.NDArray[np.int16] | None, str]:
         answer = getattr(entry.kind, "answer", None) if entry else None
         if answer is not None:
             return answer(corpus), f"the rules of {family}"
+        leaf_values = entry.kind.leaf_value if entry else None
     try:
-        raw = algebra.denote(corpus.forest)
-    except TreeError:
+        positions, table = evaluate(corpus.forest, leaf_values=leaf_values)
+    except (SpecError, TreeError):
         return None, "no rules"
-    place = {outcome: position for position, outcome in enumerate(corpus.outcomes)}
-    made, where = np.unique(raw, return_inverse=True)
-    table = np.array([place.get(value, -2) for value in made.tolist()], np.int16)
-    return table[where], "the operators of ListOps and ORCHARD"
+    expected = renumber(positions, table, corpus.outcomes)
+    return np.where(expected < 0, -2, expected), _rules_of(corpus)
 
 
-def _asked(corpus: Corpus) -> npt.NDArray[np.int16] | None:
+def _rules_of(corpus: Corpus) -> str:
+    used = {corpus.forest.names[symbol] for symbol in np.unique(corpus.forest.symbol[~corpus.forest.leaf]).tolist()}
+    own = sorted(name for name in used if OPERATORS[name].number == INTERPRETED)
+    return f"the operators {', '.join(own)}" if own else "the operators of ListOps and ORCHARD"
+
+
+def _asked(corpus: Corpus) -> Ints | None:
     """The targets by the rules of a task that asks for something else than the values of the roots."""
     family = str(corpus.origin.get("task") or "")
     try:
@@ -155,7 +162,7 @@ def _asked(corpus: Corpus) -> npt.NDArray[np.int16] | None:
     return None if asked is None else asked(corpus)
 
 
-def _wrong_answers(path: Path, corpus: Corpus, expected: npt.NDArray[np.int16]) -> Iterable[Problem]:
+def _wrong_answers(path: Path, corpus: Corpus, expected: Ints) -> Iterable[Problem]:
     roots = _asked(corpus)
     if roots is None:
         roots = expected[corpus.forest.root].reshape(len(corpus), corpus.width)

@@ -27,7 +27,8 @@ from pomona.base.randomness import below, mix, open_stream
 from pomona.data.corpus import KEY_SEED, Corpus, absorb, codes
 from pomona.data.task import TASKS, Scan, Task
 from pomona.trees.forest import Forest
-from pomona.trees.operators import INTERPRETED, OPERATORS, close, counted, denote, operators_named, settle
+from pomona.trees.operators import OPERATORS, denote, operators_named
+from pomona.trees.rules import INTERPRETED, close, counted, settle
 
 Window = tuple[int, int | None]  # from .. to, both included; None for no end
 DIGITS = tuple(str(digit) for digit in range(10))
