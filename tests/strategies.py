@@ -12,6 +12,7 @@ from hypothesis.strategies import SearchStrategy
 from pomona.data.corpus import Corpus
 from pomona.data.task import corpus_of_trees
 from pomona.trees.forest import Forest
+from pomona.trees.values import exact_key
 
 OPERATORS = ["MIN", "MAX", "MED", "SM", "FIRST", "LAST"]
 
@@ -44,7 +45,11 @@ listops_groves = st.lists(listops_trees, max_size=5)
 
 # -- corpora ---------------------------------------------------------------------------------------------------------
 
-outcomes_of_any_kind = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(0, 12), st.text(max_size=3))
+_plain_texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=3)
+_simple_values = st.one_of(
+    st.integers(-(2**63), 2**63 - 1), st.integers(0, 12), _plain_texts, st.booleans(), st.floats(allow_nan=False, allow_infinity=False)
+)
+values_of_any_kind = st.recursive(_simple_values, lambda part: st.lists(part, max_size=3).map(tuple), max_leaves=5)
 any_word = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 any_name = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4)
 
@@ -57,7 +62,7 @@ def corpora(draw: st.DrawFn, *, max_rows: int = 3, extras: bool = True) -> Corpu
     """Any corpus that a task or a user's file could hold: one or two trees a row, values known or not, links, ids."""
     rows, width = draw(st.integers(1, max_rows)), draw(st.integers(1, 2))
     forest = Forest.from_nested(draw(st.lists(_small_trees, min_size=rows * width, max_size=rows * width)))
-    outcomes = tuple(draw(st.lists(outcomes_of_any_kind, unique_by=lambda out: (type(out), out), max_size=4)))
+    outcomes = tuple(draw(st.lists(values_of_any_kind, unique_by=exact_key, max_size=4)))
     nodes = len(forest.symbol)
     value = st.integers(-1, len(outcomes) - 1)
     targets = draw(st.integers(0, 2))

@@ -22,7 +22,7 @@ Row = tuple[Any, ...]
 
 
 def rows_of(corpus: Corpus) -> list[Row]:
-    """Each row as plain values, read off the columns one by one: the slow twin of every way to cut a corpus."""
+    """Each row, read off the columns one by one: the slow twin of every way to cut a corpus. `repr` tells 1 from True."""
     found = []
     for row in range(len(corpus)):
         tokens = corpus.tokens[corpus.token_start[row] : corpus.token_start[row + 1]]
@@ -34,8 +34,8 @@ def rows_of(corpus: Corpus) -> list[Row]:
                 [corpus.forest.names[corpus.forest.symbol[node]] for node in nodes],
                 [int(corpus.forest.parent[node]) for node in nodes],
                 [int(corpus.forest.links[node]) for node in nodes],
-                [None if corpus.values[node] < 0 else corpus.outcomes[corpus.values[node]] for node in nodes],
-                [None if value < 0 else corpus.outcomes[value] for value in corpus.targets[row]],
+                [None if corpus.values[node] < 0 else repr(corpus.outcomes[corpus.values[node]]) for node in nodes],
+                [None if value < 0 else repr(corpus.outcomes[value]) for value in corpus.targets[row]],
                 None if corpus.ids is None else corpus.ids[row],
                 {name: column[row].tolist() for name, column in corpus.columns.items()},
             )
@@ -51,7 +51,8 @@ def shuffled(corpus: Corpus, seed: int) -> Corpus:
         longer = [*words, spare] if spare not in words else list(words)
         order = random.permutation(len(longer))
         new = tuple(longer[place] for place in order)
-        return new, np.array([*(new.index(word) for word in words), -1])  # -1 reads the last: unknown stays unknown
+        shown = [repr(word) for word in new]
+        return new, np.array([*(shown.index(repr(word)) for word in words), -1])  # unknown, -1, reads the last one
 
     vocabulary, token = table(corpus.vocabulary, "never")
     names, symbol = table(corpus.forest.names, "NEVER")
@@ -94,8 +95,8 @@ def test_examples_hold_what_the_columns_hold(corpus: Corpus) -> None:
         assert list(one.tokens) == row[0]
         assert [one.trees.names[symbol] for symbol in one.trees.symbol] == row[1]
         assert one.trees.parent.tolist() == row[2]
-        assert list(one.values) == row[4]
-        assert list(one.target) == [value for value in row[5] if value is not None]
+        assert [None if value is None else repr(value) for value in one.values] == row[4]
+        assert list(map(repr, one.target)) == [value for value in row[5] if value is not None]
         assert one.id == (one.key if row[6] is None else row[6])
         assert one.length == len(row[0]) == corpus.lengths[number]
         assert one.text == corpus.texts[number] == " ".join(row[0])

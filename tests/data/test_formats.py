@@ -239,6 +239,8 @@ NOT_LISTOPS = {
     "no answer": changed(targets=np.array([[1], [-1]], np.int16)),
     "an answer that is no digit": changed(outcomes=tuple(range(1, 11))),
     "a string for an answer": changed(outcomes=tuple("0123456789")),
+    "a truth value for an answer": changed(outcomes=(0, True, 2, 3, 4, 5, 6, 7, 8, 9)),
+    "a decimal for an answer": changed(outcomes=(0, 1.0, *range(2, 10))),
     "the tokens of another tree": changed(tokens=np.array([1, 0, 3, 2, 4], np.uint8)),
     "a bracket lost": changed(token_start=np.array([0, 1, 4]), tokens=np.array([0, 3, 1, 2], np.uint8)),
     "a bracket too many": changed(token_start=np.array([0, 1, 6]), tokens=np.array([0, 3, 1, 2, 4, 4], np.uint8)),
@@ -297,7 +299,41 @@ def test_json_refuses_numbers_it_cannot_hold(folder: Path, value: float) -> None
 
 def test_parquet_chunks_must_be_alike(folder: Path) -> None:
     with pytest.raises(FormatError, match=r"mixed\.parquet: the chunks of one file must have the same columns"):
-        pm.write([changed(), changed(outcomes=tuple("0123456789"))], folder / "mixed.parquet")
+        pm.write([changed(), changed(columns={"score": np.array([0.0, 1.0])})], folder / "mixed.parquet")
+
+
+TABLES: list[tuple[Any, ...]] = [
+    (), tuple(range(10)), (-5, 2**40), tuple("0123456789"), (1, "1", 1.0, True, (1,), (True,)), ((), ((("a",),),), "a"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FULL)
+@pytest.mark.parametrize("tables", list(itertools.permutations(range(len(TABLES)), 2)))
+def test_chunks_may_have_outcomes_of_other_kinds(folder: Path, name: str, tables: tuple[int, ...]) -> None:
+    """A task whose values are numbers in one chunk and tuples in the next is one file all the same."""
+    forest = Forest.from_nested(["a"] * 8)
+    parts = [
+        Corpus(
+            np.zeros(8, np.uint8), np.arange(9), ("a",), forest, (np.arange(8) % (len(outcomes) + 1) - 1).astype(np.int16),
+            outcomes, (np.arange(8) % (len(outcomes) + 1) - 1).astype(np.int16)[:, None],
+        )
+        for outcomes in (TABLES[number] for number in (*tables, tables[0]))
+    ]  # fmt: skip
+    path = pm.write(parts, folder / "kinds", name)
+    assert rows_of(pm.read(path)) == rows_of(Corpus.concatenate(parts))
+    assert list(folder.glob("*.before")) == []
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_more_values_than_16_bits_can_number(folder: Path, name: str) -> None:
+    count = 41_000
+    forest = Forest.from_nested([f"word{number}" for number in range(count)])
+    corpus = Corpus.of_trees(forest, lambda text: (text, True))
+    assert corpus.values.dtype == np.int32
+    again = pm.read(pm.write(corpus, folder / "many", name))
+    assert again.fingerprint == corpus.fingerprint
+    assert again[40_999].target == (("word40999", True),)
+    assert rows_of(again[::1000]) == rows_of(corpus[::1000])
 
 
 # -- JSON of any depth -----------------------------------------------------------------------------------------------

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 import oracles
 from pomona.base.errors import TreeError
-from pomona.trees.forest import NAMES_LIMIT, Forest, gather
+from pomona.trees import brackets
+from pomona.trees.binary import binarise
+from pomona.trees.forest import Forest, gather
 from strategies import groves, word_trees
 
 
@@ -115,9 +117,21 @@ def test_a_hundred_thousand_deep() -> None:
     assert len(offsets) == 100_002
 
 
-def test_too_many_names_and_things_that_are_no_trees() -> None:
-    with pytest.raises(TreeError, match=r"^32,769 different names; a forest has room for 32,768$"):
-        Forest.from_nested(str(number) for number in range(NAMES_LIMIT + 1))
+def test_any_number_of_names() -> None:
+    """Beyond 16 bits symbols are wider; nothing else changes."""
+    nested = [("F", str(number), str(number + 1)) for number in range(0, 45_000, 2)]
+    forest = Forest.from_nested(nested).checked()
+    assert forest.symbol.dtype == np.int32
+    assert forest.nested() == nested
+    assert forest.renamed(tuple(reversed(forest.names))) == forest
+    assert Forest.concatenate([Forest.from_nested(nested[:9]), Forest.from_nested(nested[9:])]) == forest
+    assert brackets.read(brackets.write(forest)) == forest
+    binary = binarise(forest)
+    assert binary.nested()[-1] == ("", ("", ("", "[F", "44998"), "44999"), "]")
+    assert Forest.from_nested(nested[:9]).symbol.dtype == np.int16
+
+
+def test_things_that_are_no_trees() -> None:
     for thing in ((), 7, ("A", 7), (("A", "b"), "c"), ["A"]):
         with pytest.raises(TreeError, match=r"^a tree is a string or a tuple \(symbol, child, ...\); got "):
             Forest.from_nested([thing])  # type: ignore[list-item]

@@ -6,8 +6,9 @@
     corpus.lengths, corpus.nesting, corpus.dependency, corpus.targets      arrays, one row each
 
 An example is a sequence of tokens, one or more trees, a value for every node, a target (always a tuple) and a key, the
-hash of its tokens. `values` and `targets` hold positions in `outcomes` (ListOps: the digits), -1 where nothing is
-known. The fingerprint is a SHA-256 over the content of the rows, not over file bytes: it does not change with the
+hash of its tokens. `values` and `targets` hold positions in `outcomes`, the table of distinct values (ListOps: the
+digits; any plain values, see `trees.values`), -1 where nothing is known. `Corpus.of_trees` makes a corpus from trees
+alone. The fingerprint is a SHA-256 over the content of the rows, not over file bytes: it does not change with the
 format, the chunk size, the number of workers or the order of the vocabulary.
 """
 
@@ -27,10 +28,12 @@ from pomona.base.arrays import Bools, Ints
 from pomona.base.compiled import compiled, inlined
 from pomona.base.errors import FormatError
 from pomona.base.randomness import mix
-from pomona.trees import operators as algebra
+from pomona.trees import brackets
 from pomona.trees.forest import Forest, gather
+from pomona.trees.operators import OPERATORS, LeafValues, Operator, dependency, dependency_of, evaluate, needs_values
+from pomona.trees.values import Value, distinct, labels_of, position_type, renumber, value_of_text
 
-Outcome: TypeAlias = "int | str"
+Outcome: TypeAlias = Value
 
 # What files call the parts of an example; a task's own columns have other names.
 FIELDS = {
@@ -72,9 +75,9 @@ class Corpus:
     token_start: npt.NDArray[np.int64]
     vocabulary: tuple[str, ...]
     forest: Forest
-    values: npt.NDArray[np.int16]
+    values: npt.NDArray[np.signedinteger[Any]]  # 16-bit, or 32-bit where there are more outcomes
     outcomes: tuple[Outcome, ...]
-    targets: npt.NDArray[np.int16]
+    targets: npt.NDArray[np.signedinteger[Any]]
     width: int = 1
     origin: Mapping[str, Any] = field(default_factory=dict)
     ids: tuple[str, ...] | None = None
@@ -94,6 +97,35 @@ class Corpus:
             if name in FIELDS or len(column) != rows:
                 why = "that name has a meaning of its own" if name in FIELDS else f"it has {len(column)} rows of {rows}"
                 raise FormatError(f"{name!r} cannot be a column of this corpus: {why}")
+
+    @classmethod
+    def of_trees(
+        cls,
+        forest: Forest,
+        values: LeafValues = value_of_text,
+        *,
+        operators: Mapping[str, Operator] = OPERATORS,
+        outcomes: Sequence[Outcome] = (),
+        origin: Mapping[str, Any] | None = None,
+    ) -> Corpus:
+        """A corpus of list trees, one an example: tokens `[OP .. ]`, values by the operators, the root's as target.
+
+        >>> Corpus.of_trees(brackets.read("[MAX 2 9 ]"))[0].target
+        (9,)
+
+        `values` gives a leaf's value from its text, as a function or a mapping; by default a numeral is its number and
+        any other word is itself. `outcomes` come first in the table of values, in this order; the others follow in
+        their natural order.
+        """
+        tokens, start, vocabulary = _tokens_of(forest)
+        positions, table = evaluate(forest, operators, values)
+        if outcomes:
+            declared = distinct([*outcomes, *table])
+            positions, table = renumber(positions, table, declared, position_type(len(declared))), declared
+        return cls(
+            tokens, start, vocabulary, forest, positions, table, positions[forest.root][:, None],
+            origin=dict(origin or {}),
+        )  # fmt: skip
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
@@ -192,19 +224,22 @@ class Corpus:
             if len(counts) > 1:
                 raise FormatError(f"corpora with {sorted(counts)} {what} an example cannot be joined")
         vocabulary = tuple(dict.fromkeys(token for part in parts for token in part.vocabulary))
-        outcomes = tuple(dict.fromkeys(outcome for part in parts for outcome in part.outcomes))
+        outcomes = first.outcomes
+        if any(part.outcomes is not outcomes for part in parts):
+            outcomes = distinct(outcome for part in parts for outcome in part.outcomes)
+        kind = position_type(len(outcomes))
         token_start = np.zeros(sum(map(len, parts)) + 1, np.int64)
         np.cumsum(np.concatenate([part.lengths for part in parts]), out=token_start[1:])
         shared = [name for name in first.columns if all(name in part.columns for part in parts)]
         return replace(
             first,
-            tokens=np.concatenate([_renumbered(part.tokens, part.vocabulary, vocabulary) for part in parts]),
+            tokens=np.concatenate([_tokens_in(part, vocabulary) for part in parts]),
             token_start=token_start,
             vocabulary=vocabulary,
             forest=Forest.concatenate([part.forest for part in parts]),
-            values=np.concatenate([_renumbered(part.values, part.outcomes, outcomes) for part in parts]),
+            values=np.concatenate([renumber(part.values, part.outcomes, outcomes, kind) for part in parts]),
             outcomes=outcomes,
-            targets=np.concatenate([_renumbered(part.targets, part.outcomes, outcomes) for part in parts]),
+            targets=np.concatenate([renumber(part.targets, part.outcomes, outcomes, kind) for part in parts]),
             ids=None if any(part.ids is None for part in parts) else tuple(i for part in parts for i in part.ids or ()),
             lines=None
             if any(part.lines is None for part in parts)
@@ -231,15 +266,17 @@ class Corpus:
 
     @cached_property
     def tree_dependency(self) -> npt.NDArray[np.int32]:
-        """Dependency depth of each tree: operators on the way to the digits that decide it. One row an example.
+        """Dependency depth of each tree: operators on the way to the leaves that decide it. One row an example.
 
         Where values are unknown or contradict the rules, nothing shows what decides: all arguments count.
         """
         if not self.outcomes:
             return self.tree_nesting
-        numbers = [out if isinstance(out, int) else place for place, out in enumerate(self.outcomes)]
-        values = np.array(numbers, np.int64)[self.values]
-        found = algebra.dependency(self.forest, values)
+        if needs_values(self.forest):
+            found = dependency_of(self.forest, self.values, self.outcomes)
+        else:
+            numbers = [out if type(out) is int else position for position, out in enumerate(self.outcomes)]
+            found = dependency(self.forest, np.array(numbers, np.int64)[self.values])
         roots = found[self.forest.root].reshape(len(self), self.width)
         if self.values.min(initial=0) < 0 or found.max(initial=0) > len(found):
             doubtful = np.zeros(len(self.forest), np.bool_)
@@ -268,11 +305,11 @@ class Corpus:
         """SHA-256 over the content of all rows."""
         return Fingerprint().update(self).hexdigest()
 
-    def labels(self, place: int = 0) -> dict[str, int]:
+    def labels(self, question: int = 0) -> dict[str, int]:
         """How often each outcome is the target, in order of the outcomes, those that never occur with 0."""
-        targets = self.targets[:, place]
+        targets = self.targets[:, question]
         counts = np.bincount(targets[targets >= 0], minlength=len(self.outcomes)).tolist()
-        return {str(outcome): count for outcome, count in zip(self.outcomes, counts, strict=True)}
+        return dict(zip(labels_of(self.outcomes), counts, strict=True))
 
     def duplicates(self) -> npt.NDArray[np.int64]:
         """Rows whose tokens stand in an earlier row."""
@@ -356,12 +393,23 @@ def narrowest(words: int) -> np.dtype[Any]:
     return np.min_scalar_type(max(words - 1, 0))
 
 
-def _renumbered(column: npt.NDArray[Any], old: Sequence[Any], new: Sequence[Any]) -> npt.NDArray[Any]:
-    """Positions in `old` as positions in `new`, which holds it all; -1 stays -1."""
-    signed = np.issubdtype(column.dtype, np.signedinteger)
-    kind = column.dtype if signed else np.promote_types(column.dtype, narrowest(len(new)))
-    if list(old) == list(new)[: len(old)]:
-        return column.astype(kind, copy=False)
-    place = {name: position for position, name in enumerate(new)}
-    table = np.array([*(place[name] for name in old), -1 if signed else 0], kind)
-    return np.asarray(table[column])
+def _tokens_in(corpus: Corpus, vocabulary: tuple[str, ...]) -> npt.NDArray[Any]:
+    """The tokens of a corpus as positions in a larger vocabulary, never in a narrower type than they had."""
+    kind = np.promote_types(corpus.tokens.dtype, narrowest(len(vocabulary)))
+    return renumber(corpus.tokens, corpus.vocabulary, vocabulary, kind)
+
+
+def _tokens_of(forest: Forest) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64], tuple[str, ...]]:
+    """The tokens of list trees, where each tree's begin, and the vocabulary: leaves, `[OP` and `]`."""
+    node, kind, start = brackets.walk(forest)
+    inner = np.unique(forest.symbol[~forest.leaf]).tolist()
+    leaves = np.unique(forest.symbol[forest.leaf]).tolist()
+    words = [*(forest.names[leaf] for leaf in leaves), *(f"[{forest.names[operator]}" for operator in inner), "]"]
+    position = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    table = np.zeros((3, len(forest.names)), np.promote_types(np.uint16, narrowest(len(position))))
+    for leaf in leaves:
+        table[brackets.LEAF, leaf] = position[forest.names[leaf]]
+    for operator in inner:
+        table[brackets.OPEN, operator] = position[f"[{forest.names[operator]}"]
+        table[brackets.CLOSE, operator] = position["]"]
+    return table[kind, forest.symbol[node]], start, tuple(position)

@@ -35,7 +35,8 @@ from pomona.data.label_report import LabelReport
 from pomona.data.pool import NOBODY, Crew, Listeners, Pool, Progress, Scan, Tree, batches, shuffled
 from pomona.trees import brackets
 from pomona.trees.forest import Forest
-from pomona.trees.operators import denote
+from pomona.trees.operators import LeafValues
+from pomona.trees.values import Value, value_of_text
 
 CHUNK = 1 << 15  # examples built in one go
 
@@ -130,6 +131,11 @@ class Task:
         """One draw: a tree as bracket text or nested tuples, or None to reject the draw."""
         raise NotImplementedError(f"{type(self).__name__} must define example(random), or scan and build")
 
+    @staticmethod
+    def leaf_value(text: str) -> Value:
+        """The value of a leaf, from its text: a numeral is its number, any other word is itself."""
+        return value_of_text(text)
+
     def scan(self, key: np.uint64, first: int, count: int) -> Scan:
         """The accepted ones of draws first .. first+count-1."""
         numbers, trees = self._drawn(key, range(first, first + count))
@@ -143,7 +149,7 @@ class Task:
     def assemble(self, trees: Sequence[Tree]) -> Corpus:
         """A corpus of the trees that `example` gave."""
         texts = [tree if isinstance(tree, str) else brackets.write(Forest.from_nested([tree]))[0] for tree in trees]
-        return corpus_of_trees(brackets.read(texts))
+        return corpus_of_trees(brackets.read(texts), values=self.leaf_value)
 
     def _drawn(self, key: np.uint64, numbers: Iterable[int]) -> tuple[list[int], list[Tree]]:
         """The accepted ones of these draws."""
@@ -210,35 +216,11 @@ class Task:
 TASKS: Registry[Task] = Registry("task", "pomona.tasks")
 
 
-def corpus_of_trees(forest: Forest, origin: Mapping[str, Any] | None = None) -> Corpus:
-    """A corpus of list trees: tokens `[OP .. ]`, values by the algebra, the root's value as target."""
-    node, kind, start = brackets.walk(forest)
-    inner = np.unique(forest.symbol[~forest.leaf]).tolist()
-    leaves = np.unique(forest.symbol[forest.leaf]).tolist()
-    vocabulary = tuple(
-        dict.fromkeys(
-            [*(forest.names[leaf] for leaf in leaves), *(f"[{forest.names[operator]}" for operator in inner), "]"]
-        )
-    )
-    place = {word: position for position, word in enumerate(vocabulary)}
-    table = np.zeros((3, len(forest.names)), np.uint16)
-    for leaf in leaves:
-        table[brackets.LEAF, leaf] = place[forest.names[leaf]]
-    for operator in inner:
-        table[brackets.OPEN, operator] = place[f"[{forest.names[operator]}"]
-        table[brackets.CLOSE, operator] = place["]"]
-    raw = denote(forest)
-    outcomes = tuple(range(10)) if len(raw) == 0 or raw.max() < 10 else tuple(range(int(raw.max()) + 1))
-    return Corpus(
-        table[kind, forest.symbol[node]],
-        start,
-        vocabulary,
-        forest,
-        raw,
-        outcomes,
-        raw[forest.root][:, None],
-        origin=dict(origin or {}),
-    )
+def corpus_of_trees(
+    forest: Forest, origin: Mapping[str, Any] | None = None, values: LeafValues = value_of_text
+) -> Corpus:
+    """A corpus of list trees; `values` gives the value of a leaf from its text (`Corpus.of_trees`)."""
+    return Corpus.of_trees(forest, values, origin=origin)
 
 
 # -- from a corpus back to its task ------------------------------------------------------------------------------------

@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from pomona.base.errors import FairnessError, FormatError, TreeError
+from pomona.base.arrays import Ints
+from pomona.base.errors import FairnessError, FormatError, SpecError, TreeError
 from pomona.data import formats
 from pomona.data.corpus import Corpus, codes
 from pomona.data.label_report import LabelReport
 from pomona.data.task import TASKS, Task, task_class
-from pomona.trees import links, operators
+from pomona.trees import links
 from pomona.trees.forest import gather
+from pomona.trees.operators import OPERATORS, evaluate
+from pomona.trees.rules import INTERPRETED
+from pomona.trees.values import renumber
 
 
 @dataclass(frozen=True)
@@ -125,25 +127,30 @@ def line_of(corpus: Corpus, row: int) -> int:
     return int(corpus.lines[row]) if corpus.lines is not None else row + 1
 
 
-def worked_out(corpus: Corpus) -> tuple[npt.NDArray[np.integer[Any]] | None, str]:
+def worked_out(corpus: Corpus) -> tuple[Ints | None, str]:
     """Every node's value by the rules of the corpus's own task or of its operators; None where no rules are known.
 
     The second part says by which rules.
     """
-    values = task_class(corpus).node_values(corpus)
+    task = task_class(corpus)
+    values = task.node_values(corpus)
     if values is not None:
         return values, f"the rules of {corpus.origin.get('task')}"
     try:
-        raw = operators.denote(corpus.forest)
-    except TreeError:
+        positions, table = evaluate(corpus.forest, leaf_values=None if task is Task else task.leaf_value)
+    except (SpecError, TreeError):
         return None, "no rules"
-    position = {outcome: number for number, outcome in enumerate(corpus.outcomes)}
-    distinct, inverse = np.unique(raw, return_inverse=True)
-    table = np.array([position.get(value, -2) for value in distinct.tolist()], np.int16)
-    return table[inverse], "the operators of ListOps and ORCHARD"
+    expected = renumber(positions, table, corpus.outcomes)
+    return np.where(expected < 0, -2, expected), _rules_of(corpus)
 
 
-def _wrong_answers(path: Path, corpus: Corpus, expected: npt.NDArray[np.int16]) -> Iterable[Problem]:
+def _rules_of(corpus: Corpus) -> str:
+    used = {corpus.forest.names[symbol] for symbol in np.unique(corpus.forest.symbol[~corpus.forest.leaf]).tolist()}
+    own = sorted(name for name in used if OPERATORS[name].number == INTERPRETED)
+    return f"the operators {', '.join(own)}" if own else "the operators of ListOps and ORCHARD"
+
+
+def _wrong_answers(path: Path, corpus: Corpus, expected: Ints) -> Iterable[Problem]:
     roots = task_class(corpus).targets(corpus)
     if roots is None:
         roots = expected[corpus.forest.root].reshape(len(corpus), corpus.width)

@@ -27,7 +27,8 @@ from pomona.fairness.certificates import Certificate, certify
 from pomona.fairness.facts import Inputs
 from pomona.trees import brackets
 from pomona.trees.forest import Forest
-from pomona.trees.operators import FIRST, LAST, MAX, MED, MIN, OPERATORS, SM, counted
+from pomona.trees.operators import OPERATORS
+from pomona.trees.rules import FIRST, LAST, MAX, MED, MIN, SM, counted
 
 BEGIN, STEP, END = "first", "next", "last"
 _SEPARATOR: Final = "·"
@@ -55,7 +56,7 @@ def fold(corpus: Corpus) -> Corpus:
         if operator is None or operator.number not in (MIN, MAX, MED, SM, FIRST, LAST):
             raise FairnessError(f"{forest.names[symbol]!r} has no folded form; certify whole lists instead")
         number[symbol] = operator.number
-    digit = np.array([out if isinstance(out, int) and 0 <= out < _DIGITS else -1 for out in (*corpus.outcomes, -1)])
+    digit = np.array([out if type(out) is int and 0 <= out < _DIGITS else -1 for out in (*corpus.outcomes, -1)])
     value = digit[corpus.values]
     if (value < 0).any():
         node = int(np.argmin(value))

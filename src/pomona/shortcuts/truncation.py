@@ -24,7 +24,8 @@ from pomona.base.arrays import Floats, Ints
 from pomona.base.compiled import compiled
 from pomona.base.errors import MeasureError
 from pomona.data.corpus import Corpus
-from pomona.trees.operators import FIRST, INTERPRETED, LAST, MAX, MIN, OPERATORS, SM, Operator, apply
+from pomona.trees.operators import OPERATORS, Operator
+from pomona.trees.rules import FIRST, INTERPRETED, LAST, MAX, MIN, SM, apply
 
 VALUES = 10
 NOTHING = -1

@@ -24,6 +24,7 @@ from pomona.base.errors import TreeError
 from pomona.base.randomness import below, mix, open_stream, stream_key
 from pomona.trees import brackets
 from pomona.trees.forest import Forest, numbered
+from pomona.trees.values import position_type
 
 Style = Literal["left", "right", "balanced"]
 SHIFT, REDUCE = 0, 1
@@ -44,17 +45,18 @@ def binarise(forest: Forest, style: Style = "left", *, tokens: bool = True) -> F
     number = _style_number(style)
     inner = np.unique(forest.symbol[~forest.leaf]).tolist()
     index = numbered(forest.names)
-    opening = np.zeros(len(forest.names), np.int16)
+    opening = np.zeros(len(forest.names), np.int64)
     if tokens:
         for symbol in inner:
             opening[symbol] = index.setdefault(f"[{forest.names[symbol]}", len(index))
     closing = index.setdefault("]", len(index))
     unnamed = index.setdefault(brackets.UNNAMED, len(index))
     names = tuple(numbered(index))
-    made, parent, start = _binarise(
+    opening = opening.astype(position_type(len(names)))
+    symbol, parent, start = _binarise(
         forest.symbol, forest.parent, forest.arity, forest.start, opening, closing, unnamed, number, tokens
     )
-    return Forest(made, parent, start, names)
+    return Forest(symbol, parent, start, names)
 
 
 @inlined
@@ -87,7 +89,7 @@ def _binarise(
     unnamed: int,
     style: int,
     tokens: bool,
-) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+) -> tuple[Ints, npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """Walk in reading order; shift tokens, and after each finished part reduce as often as the style says."""
     total = 0
     offsets = np.zeros(len(start), np.int64)
@@ -97,7 +99,7 @@ def _binarise(
             leaves += 1 if arity[node] == 0 else 2 if tokens else 0
         total += 2 * leaves - 1
         offsets[tree + 1] = total
-    out_symbol = np.empty(total, np.int16)
+    out_symbol = np.empty(total, opening.dtype)
     out_parent = np.empty(total, np.int32)
     stack = np.empty(total + 1, np.int64)
     finished = np.zeros(len(parent), np.int32)  # parts of each list that are complete
@@ -173,7 +175,7 @@ def from_transitions(steps: Ints, start: Ints, leaves: Ints, names: tuple[str, .
             "(REDUCE needs two parts on the stack, and one part is left at the end)"
         )
     names = names if brackets.UNNAMED in names else (*names, brackets.UNNAMED)
-    symbol = np.full(len(steps), names.index(brackets.UNNAMED), np.int16)
+    symbol = np.full(len(steps), names.index(brackets.UNNAMED), position_type(len(names)))
     symbol[steps == SHIFT] = leaves
     return Forest(symbol, parent, offsets, names)
 

@@ -52,7 +52,7 @@ def read(text: str | Iterable[str], names: Sequence[str] = ()) -> Forest:
             raise placed from None
         start.append(len(symbols))
     table = tuple(numbered(index))
-    return Forest(np.array(symbols, np.int16), np.array(parents, np.int32), np.array(start, np.int64), table)
+    return Forest.of_lists(symbols, parents, start, table)
 
 
 def _read_one(text: str, index: dict[str, int], symbols: list[int], parents: list[int]) -> None:

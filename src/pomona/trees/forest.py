@@ -25,10 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pomona.base.arrays import Bools, Ints
-from pomona.base.compiled import compiled
 from pomona.base.errors import TreeError
-
-NAMES_LIMIT = 1 << 15  # symbols are 16-bit
+from pomona.trees.traversals import accumulated, arities, child_lists, depths, first_misplaced, gathered, spans
+from pomona.trees.values import position_type
 
 Nested: TypeAlias = "str | tuple[Any, ...]"  # a leaf is its symbol; an inner node is (symbol, child, child, ...)
 
@@ -37,7 +36,7 @@ Nested: TypeAlias = "str | tuple[Any, ...]"  # a leaf is its symbol; an inner no
 class Forest:
     """Many ordered trees; `names[symbol[node]]` is what a node is called."""
 
-    symbol: npt.NDArray[np.int16]
+    symbol: Ints  # 16-bit, or 32-bit where there are more names
     parent: npt.NDArray[np.int32]
     start: npt.NDArray[np.int64]
     names: tuple[str, ...]
@@ -77,7 +76,15 @@ class Forest:
                 parents.append(-1)
             start.append(len(symbols))
         table = tuple(numbered(index))
-        return cls(np.array(symbols, np.int16), np.array(parents, np.int32), np.array(start, np.int64), table)
+        return cls.of_lists(symbols, parents, start, table)
+
+    @classmethod
+    def of_lists(
+        cls, symbols: Sequence[int], parents: Sequence[int], start: Sequence[int], names: tuple[str, ...]
+    ) -> Forest:
+        """A forest from plain lists of numbers."""
+        symbol = np.array(symbols, position_type(len(names)))
+        return cls(symbol, np.array(parents, np.int32), np.array(start, np.int64), names)
 
     @classmethod
     def concatenate(cls, forests: Sequence[Forest]) -> Forest:
@@ -106,7 +113,7 @@ class Forest:
         for symbol in np.unique(self.symbol).tolist():
             if self.names[symbol] not in position:
                 raise TreeError(f"the table of names lacks {self.names[symbol]!r}, which occurs in the trees")
-        table = np.array([position.get(name, -1) for name in self.names], np.int16)
+        table = np.array([position.get(name, -1) for name in self.names], position_type(len(names)))
         return Forest(table[self.symbol], self.parent, self.start, names, self.link)
 
     # -- parts -----------------------------------------------------------------------------------------------------
@@ -209,7 +216,7 @@ class Forest:
         if self.start[0] != 0 or np.any(np.diff(self.start) < 1):
             raise TreeError("every tree has at least one node, and start begins with 0")
         wrong = (self.symbol < 0) | (self.symbol >= len(self.names))
-        bad = int(np.argmax(wrong)) if wrong.any() else _first_misplaced(self.parent, self.start)
+        bad = int(np.argmax(wrong)) if wrong.any() else first_misplaced(self.parent, self.start)
         if bad < 0 and self.link is not None:
             back = np.arange(len(self.symbol)) - self.link
             wrong = (self.link < 0) | (back < 0)
@@ -242,7 +249,7 @@ class Forest:
     @cached_property
     def arity(self) -> npt.NDArray[np.int32]:
         """How many children each node has."""
-        return _arities(self.parent, self.start)
+        return arities(self.parent, self.start)
 
     @property
     def leaf(self) -> Bools:
@@ -253,29 +260,29 @@ class Forest:
     @cached_property
     def size(self) -> npt.NDArray[np.int32]:
         """How many nodes each node's subtree has; the subtree is the run of nodes that ends at the node."""
-        return _accumulate(self.parent, self.start, False)
+        return accumulated(self.parent, self.start, False)
 
     @cached_property
     def height(self) -> npt.NDArray[np.int32]:
         """Edges on the longest way down to a leaf: 0 at leaves. A root's height is the nesting depth of its tree."""
-        return _accumulate(self.parent, self.start, True)
+        return accumulated(self.parent, self.start, True)
 
     @cached_property
     def depth(self) -> npt.NDArray[np.int32]:
         """Edges up to the root: 0 at roots."""
-        return _depths(self.parent, self.start)
+        return depths(self.parent, self.start)
 
     @cached_property
     def children(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Offsets and nodes: the children of node v, in order, are `nodes[offsets[v]:offsets[v + 1]]`."""
         offsets = np.zeros(len(self.symbol) + 1, np.int64)
         np.cumsum(self.arity, out=offsets[1:])
-        return offsets, _children(self.parent, self.start, offsets)
+        return offsets, child_lists(self.parent, self.start, offsets)
 
     @cached_property
     def span(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """First leaf and one past the last leaf under each node, leaves counted from 0 in each tree."""
-        return _spans(self.arity, self.start)
+        return spans(self.arity, self.start)
 
     @cached_property
     def levels(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -290,14 +297,12 @@ class Forest:
 
 
 def numbered(names: Iterable[str]) -> dict[str, int]:
-    """The number of each name; names must differ, and there can be no more of them than symbols have room for."""
+    """The number of each name; names must differ."""
     listed = tuple(names)
     index = {name: number for number, name in enumerate(listed)}
     if len(index) < len(listed):
         twice = next(name for number, name in enumerate(listed) if index[name] != number)
         raise TreeError(f"the table of names has {twice!r} twice")
-    if len(index) > NAMES_LIMIT:
-        raise TreeError(f"{len(index):,} different names; a forest has room for {NAMES_LIMIT:,}")
     return index
 
 
@@ -312,102 +317,4 @@ def gather(start: Ints, rows: Ints) -> tuple[npt.NDArray[np.int64], npt.NDArray[
     if len(rows) and not (-count <= rows.min() and rows.max() < count):
         raise IndexError(f"row {rows.min() if rows.min() < -count else rows.max()} of {count}")
     rows = np.where(rows < 0, rows + count, rows)
-    return _gather(np.asarray(start, np.int64), rows)
-
-
-@compiled
-def _gather(start: Ints, rows: Ints) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    offsets = np.zeros(len(rows) + 1, np.int64)
-    for position in range(len(rows)):
-        offsets[position + 1] = offsets[position] + start[rows[position] + 1] - start[rows[position]]
-    positions = np.empty(offsets[-1], np.int64)
-    for position in range(len(rows)):
-        first = start[rows[position]]
-        for step in range(offsets[position + 1] - offsets[position]):
-            positions[offsets[position] + step] = first + step
-    return offsets, positions
-
-
-@compiled
-def _first_misplaced(parent: Ints, start: Ints) -> int:
-    """The first node that breaks post-order, -1 if none does.
-
-    Open nodes wait on a stack for their parents, the next parent on top: a node that waits longer than the one it
-    covers crosses it.
-    """
-    stack = np.empty(len(parent), np.int64)
-    for tree in range(len(start) - 1):
-        first, last = start[tree], start[tree + 1]
-        high = 0
-        for node in range(first, last):
-            while high and parent[stack[high - 1]] == node - first:
-                high -= 1
-            up = parent[node]
-            if (up == -1) != (node == last - 1) or (up != -1 and not (node - first < up < last - first)):
-                return node
-            if high and up > parent[stack[high - 1]]:
-                return node
-            stack[high] = node
-            high += 1
-    return -1
-
-
-@compiled
-def _arities(parent: Ints, start: Ints) -> npt.NDArray[np.int32]:
-    arity = np.zeros(len(parent), np.int32)
-    for tree in range(len(start) - 1):
-        for node in range(start[tree], start[tree + 1] - 1):
-            arity[start[tree] + parent[node]] += 1
-    return arity
-
-
-@compiled
-def _accumulate(parent: Ints, start: Ints, longest: bool) -> npt.NDArray[np.int32]:
-    """Bottom-up: heights if `longest`, else subtree sizes."""
-    total = np.zeros(len(parent), np.int32) if longest else np.ones(len(parent), np.int32)
-    for tree in range(len(start) - 1):
-        for node in range(start[tree], start[tree + 1] - 1):
-            up = start[tree] + parent[node]
-            total[up] = max(total[up], total[node] + 1) if longest else total[up] + total[node]
-    return total
-
-
-@compiled
-def _depths(parent: Ints, start: Ints) -> npt.NDArray[np.int32]:
-    depth = np.zeros(len(parent), np.int32)
-    for tree in range(len(start) - 1):
-        for node in range(start[tree + 1] - 2, start[tree] - 1, -1):
-            depth[node] = depth[start[tree] + parent[node]] + 1
-    return depth
-
-
-@compiled
-def _children(parent: Ints, start: Ints, offsets: Ints) -> npt.NDArray[np.int64]:
-    children = np.empty(offsets[-1], np.int64)
-    filled = np.zeros(len(parent), np.int32)
-    for tree in range(len(start) - 1):
-        for node in range(start[tree], start[tree + 1] - 1):
-            up = start[tree] + parent[node]
-            children[offsets[up] + filled[up]] = node
-            filled[up] += 1
-    return children
-
-
-@compiled
-def _spans(arity: Ints, start: Ints) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    low = np.empty(len(arity), np.int32)
-    high = np.empty(len(arity), np.int32)
-    stack = np.empty(len(arity), np.int32)
-    for tree in range(len(start) - 1):
-        leaves, depth = 0, 0
-        for node in range(start[tree], start[tree + 1]):
-            if arity[node] == 0:
-                low[node] = leaves
-                leaves += 1
-            else:
-                depth -= arity[node]
-                low[node] = stack[depth]
-            high[node] = leaves
-            stack[depth] = low[node]
-            depth += 1
-    return low, high
+    return gathered(np.asarray(start, np.int64), rows)

@@ -33,7 +33,7 @@ import numpy.typing as npt
 from pomona.base.arrays import Floats, Ints
 from pomona.base.compiled import compiled, inlined
 from pomona.base.randomness import below, mix
-from pomona.trees.operators import apply, close
+from pomona.trees.rules import apply, close
 
 TOO_SMALL, UNDECIDED = -1, -2  # what growing returns instead of a place
 SHAPES, VALUES, RESTS = range(3)

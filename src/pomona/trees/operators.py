@@ -1,53 +1,98 @@
-"""Local rules: what an operator makes of its arguments, and which arguments its answer rests on.
+"""Operators: what each makes of its arguments, and which arguments decide its answer.
 
-    >>> OPERATORS["MED"].rule([1, 2, 3, 9])          # the mean of the middle two, truncated
+    >>> OPERATORS["MED"].rule([1, 2, 3, 9])          # the mean of the middle two, rounded down
     2
     >>> denote(brackets.read("[MAX 2 9 [MIN 4 7 ] 0 ]")).tolist()
     [2, 9, 4, 7, 4, 0, 9]
 
-`denote` gives the value of every node, `steps` every local fact (operator, inputs, output) that a tree uses, and
-`dependency` how many operators lie on the way to the digits that decide the answer (the *dependency depth* of Csordás
-et al. 2022): MIN and MAX rest on one argument, SM on all. Gold labels, the memorising baseline, fairness and the
-shortcut ladders all rest on these three. A user's own operator is one `Operator(name, rule)`; built-in ones carry the
-number of a compiled rule as well, and the tests prove that the two agree.
+    >>> xor = Operator("XOR", lambda xs: "T" if xs.count("T") % 2 else "F")
+    >>> denote(brackets.read("[XOR T [XOR T F ] ]"), {"XOR": xor}).tolist()
+    ['T', 'T', 'F', 'T', 'F']
+
+`evaluate` works out every node; `denote` gives the values as an array. `steps` lists every local fact (operator,
+inputs, output) that a tree uses, and `dependency` counts the operators on the way to the leaves that decide the answer
+(the *dependency depth* of Csordás et al. 2022): MIN and MAX depend on one argument, SM on all. Gold labels, the
+memorising baseline, fairness and the ladders of shortcuts all depend on these.
+
+An operator of your own is one `Operator(name, rule)` over values of any plain type (`trees.values`). Its rule is called
+once for each distinct tuple of arguments, however many nodes there are. Built-in operators carry the number of a
+compiled rule as well (`trees.rules`).
 """
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from pomona.base.arrays import Ints
-from pomona.base.compiled import compiled, inlined
+from pomona.base.compiled import compiled
 from pomona.base.errors import SpecError, TreeError, did_you_mean
+from pomona.trees import rules
+from pomona.trees.calls import Calls
 from pomona.trees.forest import Forest
+from pomona.trees.rules import FIRST, INTERPRETED, LAST, MAX, MED, MIN, SM
+from pomona.trees.values import (
+    ALLOWED,
+    Interner,
+    Value,
+    exact_key,
+    natural_order,
+    plain_value,
+    position_type,
+    renumber,
+    value_of_text,
+)
 
-MIN, MAX, MED, SM, FIRST, LAST = range(6)
-VALUE_LIMIT = 1 << 15  # values are 16-bit
-INTERPRETED = -1  # the number of an operator that has no compiled rule
+NUMERAL = 9999  # the largest number of the built-in leaves
+LeafValues: TypeAlias = "Callable[[str], Value] | Mapping[str, Value]"  # the value of a leaf, from its text
 
 
 @dataclass(frozen=True)
 class Operator:
-    """A local rule. `deciding(arguments)` gives the sets of argument positions of which any one fixes the answer."""
+    """A rule from argument values to a value.
+
+    `deciding(arguments)` gives sets of argument positions, each of which fixes the answer by itself; without it, all
+    arguments decide. A rule may raise an error for arguments that it is not defined for.
+    """
 
     name: str
-    rule: Callable[[Sequence[int]], int]
-    deciding: Callable[[Sequence[int]], list[tuple[int, ...]]] | None = None
+    rule: Callable[[Sequence[Any]], Any]
+    deciding: Callable[[Sequence[Any]], list[tuple[int, ...]]] | None = None
     number: int = INTERPRETED
 
     def __post_init__(self) -> None:
         if not self.name or any(character in self.name for character in " \t\n[]()") or self.name.isdigit():
             raise SpecError(f"an operator's name is one word without brackets and not a number; got {self.name!r}")
 
+    def value(self, arguments: Sequence[Value]) -> Value:
+        """What the rule makes of these arguments; anything but a value is an error."""
+        if self.number != INTERPRETED and any(type(argument) is not int for argument in arguments):
+            raise TreeError(f"{self.name} takes whole numbers; got {_shown(arguments)}")
+        try:
+            made = self.rule(list(arguments))
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+            raise SpecError(f"the rule of {self.name!r} failed on {_shown(arguments)}: {why}") from error
+        try:
+            return plain_value(made)
+        except ValueError:
+            hint = "; return a tuple instead of a list" if isinstance(made, list) else ""
+            message = f"the rule of {self.name!r} made {reprlib.repr(made)} of {_shown(arguments)}"
+            raise SpecError(f"{message}; a value is {ALLOWED}{hint}") from None
+
+
+def _shown(arguments: Sequence[Value]) -> str:
+    return reprlib.repr(list(arguments))
+
 
 def _holders(arguments: Sequence[int], value: int) -> list[tuple[int, ...]]:
-    return [(place,) for place, argument in enumerate(arguments) if argument == value]
+    return [(position,) for position, argument in enumerate(arguments) if argument == value]
 
 
 def _middle(arguments: Sequence[int]) -> tuple[int, int]:
@@ -62,9 +107,9 @@ def _median_holders(arguments: Sequence[int]) -> list[tuple[int, ...]]:
         return _holders(arguments, low)
     return [
         (first, second)
-        for first, one in enumerate(arguments)
-        for second, other in enumerate(arguments)
-        if one == low and other == high and first != second
+        for first, lower in enumerate(arguments)
+        for second, upper in enumerate(arguments)
+        if lower == low and upper == high and first != second
     ]
 
 
@@ -83,7 +128,7 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(_DEFINED)  # a view: `defin
 
 
 def define_operator(operator: Operator) -> Operator:
-    """Make a user's own operator known to every task, reader and check under its name."""
+    """Make an operator known to every task, reader and check under its name."""
     known = _DEFINED.get(operator.name)
     if known is not None and known != operator:
         raise SpecError(f"an operator called {operator.name!r} is defined already; choose another name")
@@ -98,130 +143,107 @@ def operators_named(names: Sequence[str], known: Mapping[str, Operator] = OPERAT
     return tuple(known[name] for name in names)
 
 
-def denote(forest: Forest, operators: Mapping[str, Operator] = OPERATORS) -> npt.NDArray[np.int16]:
-    """The value of every node: leaves are numbers, a node that quotes another has that one's value."""
-    numbers, constants = _tables(forest, operators)
-    if all(numbers[symbol] != INTERPRETED for symbol in np.unique(forest.symbol[~forest.leaf]).tolist()):
-        return _denote(forest.symbol, forest.arity, forest.links, numbers, constants)
-    values = np.empty(len(forest.symbol), np.int16)
-    offsets, children = forest.children
-    links = forest.links
-    for node, symbol in enumerate(forest.symbol.tolist()):
-        if links[node]:
-            values[node] = values[node - links[node]]
-        elif offsets[node] == offsets[node + 1]:
-            values[node] = constants[symbol]
-        else:
-            arguments = values[children[offsets[node] : offsets[node + 1]]].tolist()
-            values[node] = _checked_value(operators[forest.names[symbol]], arguments)
-    return values
+# -- values of all nodes -----------------------------------------------------------------------------------------------
 
 
-def _checked_value(operator: Operator, arguments: list[int]) -> int:
-    value = operator.rule(arguments)
-    if not isinstance(value, (int, np.integer)) or not -VALUE_LIMIT <= value < VALUE_LIMIT:
-        raise SpecError(
-            f"the rule of {operator.name!r} made {value!r} of {arguments}; "
-            f"a value is a whole number from {-VALUE_LIMIT} to {VALUE_LIMIT - 1}"
-        )
-    return int(value)
+class Denotation(NamedTuple):
+    """The value of every node, as a position in a table of distinct values."""
+
+    positions: npt.NDArray[np.signedinteger[Any]]
+    table: tuple[Value, ...]
+
+    @property
+    def values(self) -> npt.NDArray[Any]:
+        """The values themselves: an array of integers where all are whole numbers, else of Python objects."""
+        if all(type(value) is int for value in self.table):
+            numbers = np.array(self.table, np.int64)
+            small = not len(numbers) or (numbers.min() >= -(1 << 15) and numbers.max() < 1 << 15)
+            return numbers.astype(np.int16 if small else np.int64)[self.positions]
+        objects = np.empty(len(self.table), object)
+        for position, value in enumerate(self.table):
+            objects[position] = value
+        return np.asarray(objects[self.positions])
 
 
-def _tables(forest: Forest, operators: Mapping[str, Operator]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int16]]:
-    """For each symbol the number of its compiled rule and, for numerals, its value; other names in use are errors."""
-    used_inner = set(np.unique(forest.symbol[~forest.leaf]).tolist())
-    used_leaf = set(np.unique(forest.symbol[forest.leaf & (forest.links == 0)]).tolist())
+def evaluate(
+    forest: Forest, operators: Mapping[str, Operator] = OPERATORS, leaf_values: LeafValues | None = None
+) -> Denotation:
+    """Work out every node: `leaf_values` gives a leaf's value from its text, a quoting node has the quoted value.
+
+    Unless `leaf_values` says otherwise, leaves are numbers; where an operator of your own is used they may be any
+    words, which are their own values.
+    """
+    numbers = _rule_numbers(forest, operators)
+    leaves = _leaf_table(forest, leaf_values or _usual_leaves(forest, operators))
+    inner = np.unique(forest.symbol[~forest.leaf])
+    plain = all(type(value) is int and 0 <= value <= NUMERAL for value in leaves.values())
+    if plain and (numbers[inner] != INTERPRETED).all():
+        constants = np.zeros(len(forest.names), np.int16)
+        constants[list(leaves)] = list(leaves.values())
+        return _numbered(rules.values_of(forest.symbol, forest.arity, forest.links, numbers, constants))
+    known = Interner()
+    positions = np.zeros(len(forest.names), np.int32)
+    for symbol, value in leaves.items():
+        positions[symbol] = known.add(value)
+
+    def called(symbol: int, arguments: tuple[int, ...]) -> int:
+        return known.add(operators[forest.names[symbol]].value([known.table[position] for position in arguments]))
+
+    found = Calls().run(forest, positions, called)
+    table = natural_order(known.table)
+    return Denotation(renumber(found, known.table, table, position_type(len(table))), table)
+
+
+def _numbered(values: npt.NDArray[np.int16]) -> Denotation:
+    """Whole numbers and their table; small ones are their own positions."""
+    used = np.flatnonzero(np.bincount(values)).tolist()
+    table = natural_order(used)
+    return Denotation(values if table == tuple(range(len(table))) else renumber(values, range(10_000), table), table)
+
+
+def _rule_numbers(forest: Forest, operators: Mapping[str, Operator]) -> npt.NDArray[np.int8]:
+    """The number of each symbol's compiled rule; a node with arguments that is no operator is an error."""
     numbers = np.full(len(forest.names), INTERPRETED, np.int8)
-    constants = np.full(len(forest.names), -1, np.int16)
-    for symbol, name in enumerate(forest.names):
-        if name in operators:
-            numbers[symbol] = operators[name].number
-        elif symbol in used_inner:
+    for symbol in np.unique(forest.symbol[~forest.leaf & (forest.links == 0)]).tolist():
+        name = forest.names[symbol]
+        if name not in operators:
             raise TreeError(f"{name!r} has arguments but is no operator. {did_you_mean(name, operators)}")
-        if name.isascii() and name.isdigit() and len(name) <= 4:
-            constants[symbol] = int(name)
-        elif symbol in used_leaf:
-            raise TreeError(f"{name!r} is a leaf but not a number of at most four digits")
-    return numbers, constants
+        numbers[symbol] = operators[name].number
+    return numbers
 
 
-@compiled
-def apply(number: int, arguments: Ints, low: int, high: int) -> int:
-    """The compiled rules, on `arguments[low:high]`, which MED sorts in place."""
-    value = int(arguments[low])
-    if number == MIN:
-        for place in range(low + 1, high):
-            value = min(value, arguments[place])
-    elif number == MAX:
-        for place in range(low + 1, high):
-            value = max(value, arguments[place])
-    elif number == SM:
-        for place in range(low + 1, high):
-            value += arguments[place]
-        value %= 10
-    elif number == LAST:
-        value = arguments[high - 1]
-    elif number == MED:
-        for place in range(low + 1, high):
-            moved, hole = arguments[place], place
-            while hole > low and arguments[hole - 1] > moved:
-                arguments[hole] = arguments[hole - 1]
-                hole -= 1
-            arguments[hole] = moved
-        value = (arguments[(low + high - 1) // 2] + arguments[(low + high) // 2]) // 2
-    return value
+def _leaf_table(forest: Forest, leaf_values: LeafValues) -> dict[int, Value]:
+    """The value of each symbol that is a leaf somewhere."""
+    table: dict[int, Value] = {}
+    for symbol in np.unique(forest.symbol[forest.leaf & (forest.links == 0)]).tolist():
+        text = forest.names[symbol]
+        try:
+            value = leaf_values[text] if isinstance(leaf_values, Mapping) else leaf_values(text)
+        except KeyError:
+            raise TreeError(f"the leaf {text!r} has no value. {did_you_mean(text, map(str, leaf_values))}") from None
+        try:
+            table[symbol] = plain_value(value)
+        except ValueError:
+            raise SpecError(f"the value of the leaf {text!r} is {reprlib.repr(value)}; a value is {ALLOWED}") from None
+    return table
 
 
-# MIN, MAX and MED of digits without a loop: the arguments of a list are counted in one word, ten fields of six bits.
-_ONES = np.uint64(0x0041041041041041)  # 1 in each field
-_TOPS = np.uint64(0x0820820820820820)  # the highest bit of each field
-_MOST = 31  # arguments that a field can count with its highest bit free
+def denote(
+    forest: Forest, operators: Mapping[str, Operator] = OPERATORS, leaf_values: LeafValues | None = None
+) -> npt.NDArray[Any]:
+    """The values that `evaluate` finds: integers where all are whole numbers, else Python objects."""
+    return evaluate(forest, operators, leaf_values).values
 
 
-@inlined
-def counted(digit: int) -> np.uint64:
-    """What to add to a list's tally for one more argument."""
-    return np.uint64(1) << np.uint64(6 * digit)
+def _usual_leaves(forest: Forest, operators: Mapping[str, Operator]) -> LeafValues:
+    own = any(operator.number == INTERPRETED for operator in _operators_in(forest, operators))
+    return value_of_text if own else _numeral
 
 
-@inlined
-def _ranked(tally: np.uint64, rank: int) -> int:
-    """The digit of this rank (0 the least): ten less the number of digits that exceed or equal more than `rank`."""
-    upto = tally * _ONES  # each field: how many arguments are at most this digit
-    above = (upto + np.uint64(_MOST - rank) * _ONES) & _TOPS
-    return 10 - int((((above >> np.uint64(5)) * _ONES) >> np.uint64(54)) & np.uint64(63))
-
-
-@compiled
-def settle(number: int, tally: np.uint64, total: int, arguments: Ints, low: int, high: int) -> int:
-    """`apply` for digits whose tally and sum were kept on the way."""
-    count = high - low
-    if number <= MED and count <= _MOST:
-        lower = 0 if number == MIN else count - 1 if number == MAX else (count - 1) >> 1
-        upper = 0 if number == MIN else count - 1 if number == MAX else count >> 1
-        return (_ranked(tally, lower) + _ranked(tally, upper)) >> 1
-    if number == SM:
-        return total % 10
-    return apply(number, arguments, low, high)
-
-
-@compiled
-def _denote(symbol: Ints, arity: Ints, link: Ints, numbers: Ints, constants: Ints) -> npt.NDArray[np.int16]:
-    values = np.empty(len(symbol), np.int16)
-    stack = np.empty(len(symbol) + 1, np.int64)
-    high = 0
-    for node in range(len(symbol)):
-        if link[node]:
-            value = int(values[node - link[node]])
-        elif arity[node] == 0:
-            value = int(constants[symbol[node]])
-        else:
-            value = apply(numbers[symbol[node]], stack, high - arity[node], high)
-        high -= arity[node]
-        values[node] = value
-        stack[high] = value
-        high += 1
-    return values
+def _numeral(text: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) <= 4:
+        return int(text)
+    raise TreeError(f"{text!r} is a leaf but not a number of at most four digits")
 
 
 class Step(NamedTuple):
@@ -230,134 +252,125 @@ class Step(NamedTuple):
     tree: int
     node: int
     operator: str
-    inputs: tuple[int, ...]
-    output: int
+    inputs: tuple[Value, ...]
+    output: Value
 
 
-def steps(forest: Forest, values: Ints) -> Iterator[Step]:
+def steps(forest: Forest, values: npt.NDArray[Any]) -> Iterator[Step]:
     """Every local fact that the trees use, in order; `values` as `denote` gives them."""
     offsets, children = forest.children
+    outputs = values.tolist()
     for node in np.flatnonzero(~forest.leaf).tolist():
         tree = int(forest.tree[node])
-        inputs = tuple(values[children[offsets[node] : offsets[node + 1]]].tolist())
-        yield Step(tree, node - int(forest.start[tree]), forest.names[forest.symbol[node]], inputs, int(values[node]))
+        inputs = tuple(outputs[child] for child in children[offsets[node] : offsets[node + 1]].tolist())
+        yield Step(tree, node - int(forest.start[tree]), forest.names[forest.symbol[node]], inputs, outputs[node])
 
 
-def dependency(forest: Forest, values: Ints, operators: Mapping[str, Operator] = OPERATORS) -> npt.NDArray[np.int32]:
+# -- dependency depth --------------------------------------------------------------------------------------------------
+
+
+def dependency(
+    forest: Forest, values: npt.NDArray[Any], operators: Mapping[str, Operator] = OPERATORS
+) -> npt.NDArray[np.int32]:
     """For every node, the operators on the longest way down through arguments that decide; the shallowest proof counts.
 
-    0 at a digit. Where several sets of arguments would each fix the answer (two equal minima), the one that needs
-    fewest operators is taken. An operator without `deciding`, or unknown, rests on all its arguments. A node that
-    quotes another rests on what that one rests on.
+    0 at a leaf. Where several sets of arguments would each fix the answer (two equal minima), the one that needs the
+    fewest operators is taken. An operator without `deciding`, or unknown, depends on all its arguments. A node that
+    quotes another depends on what that one depends on. `values` are those of `denote`.
     """
-    numbers = np.full(len(forest.names), SM, np.int8)  # SM: everything decides
-    interpreted: dict[int, Operator] = {}
-    for symbol, name in enumerate(forest.names):
-        operator = operators.get(name)
-        if operator is not None and operator.number != INTERPRETED:
-            numbers[symbol] = operator.number
-        elif operator is not None and operator.deciding is not None:
-            interpreted[symbol] = operator
-    used = set(np.unique(forest.symbol).tolist())
-    if not used & interpreted.keys():
-        return _dependency(forest.symbol, forest.arity, forest.links, np.asarray(values, np.int64), numbers)
-    result = np.zeros(len(forest.symbol), np.int32)
+    if values.dtype != object and not needs_values(forest, operators):
+        numbers = np.array([_builtin(operators.get(name)) for name in forest.names], np.int8)
+        return rules.dependencies(forest.symbol, forest.arity, forest.links, np.asarray(values, np.int64), numbers)
+    known = Interner()
+    positions = np.array([known.add(value) for value in values.tolist()], np.int32)
+    return dependency_of(forest, positions, known.table, operators)
+
+
+def needs_values(forest: Forest, operators: Mapping[str, Operator] = OPERATORS) -> bool:
+    """Whether an operator in use says in Python which arguments decide, so that it must see the values themselves."""
+    used = _operators_in(forest, operators)
+    return any(operator.number == INTERPRETED and operator.deciding is not None for operator in used)
+
+
+def _operators_in(forest: Forest, operators: Mapping[str, Operator]) -> list[Operator]:
+    """The operators that these trees use; names that are none are left out."""
+    names = (forest.names[symbol] for symbol in np.unique(forest.symbol[~forest.leaf]).tolist())
+    return [operators[name] for name in names if name in operators]
+
+
+def _builtin(operator: Operator | None) -> int:
+    """The number of a compiled rule; that of SM, on which everything decides, where there is none."""
+    return SM if operator is None or operator.number == INTERPRETED else operator.number
+
+
+def dependency_of(
+    forest: Forest, positions: Ints, table: Sequence[Value], operators: Mapping[str, Operator] = OPERATORS
+) -> npt.NDArray[np.int32]:
+    """`dependency` for values given as positions in a table of distinct values, -1 where nothing is known.
+
+    `deciding` is called once for each distinct fact. Where values are unknown or are not what the rule gives, nothing
+    shows what decides: all arguments count.
+    """
+    offsets, _ = forest.children
+    inner = np.flatnonzero(~forest.leaf & (forest.links == 0))
+    calls = Calls()
+    numbers = np.full(len(forest.symbol), -1, np.int32)
+    facts_start, facts = _facts(forest, positions)
+    numbers[inner] = calls.number(inner, forest.symbol, facts_start, facts)
+    set_start, member_start, members = [0], [0], list[int]()
+    for number in range(len(calls)):
+        symbol, fact = calls.call(number)
+        for chosen in _deciding(operators.get(forest.names[symbol]), fact, table):
+            members += chosen
+            member_start.append(len(members))
+        set_start.append(len(member_start) - 1)
+    sets = (np.array(part, np.int64) for part in (set_start, member_start, members))
+    return _by_sets(forest.links, numbers, offsets, forest.children[1], *sets)
+
+
+def _facts(forest: Forest, positions: Ints) -> tuple[Ints, Ints]:
+    """For every node the positions of its arguments and then its own, one after the other; and where each begins."""
     offsets, children = forest.children
-    links = forest.links
-    for node, symbol in enumerate(forest.symbol.tolist()):
-        below = children[offsets[node] : offsets[node + 1]]
-        if links[node]:
-            result[node] = result[node - links[node]]
-        elif len(below):
-            name = forest.names[symbol]
-            deciding = operators[name].deciding if name in operators else None
-            sets = deciding(values[below].tolist()) if deciding else [tuple(range(len(below)))]
-            result[node] = 1 + min(max((int(result[below[place]]) for place in one), default=0) for one in sets)
-    return result
+    nodes = len(forest.symbol)
+    start = offsets + np.arange(nodes + 1)
+    facts = np.empty(len(children) + nodes, np.int32)
+    facts[np.arange(len(children)) + np.repeat(np.arange(nodes), forest.arity)] = positions[children]
+    facts[start[1:] - 1] = positions
+    return start, facts
+
+
+def _deciding(operator: Operator | None, fact: tuple[int, ...], table: Sequence[Value]) -> list[tuple[int, ...]]:
+    """The sets of arguments of which each decides this fact."""
+    everything = [tuple(range(len(fact) - 1))]
+    if operator is None or operator.deciding is None or min(fact) < 0:
+        return everything
+    *arguments, output = (table[position] for position in fact)
+    try:
+        if exact_key(operator.value(arguments)) != exact_key(output):
+            return everything
+    except (SpecError, TreeError):
+        return everything
+    sets = [tuple(chosen) for chosen in operator.deciding(arguments)]
+    if not sets or any(not 0 <= position < len(arguments) for chosen in sets for position in chosen):
+        message = f"{operator.name!r} says that {sets} decide its answer to {_shown(arguments)}"
+        raise SpecError(f"{message}; give at least one set of positions from 0 to {len(arguments) - 1}")
+    return sets
 
 
 @compiled
-def _dependency(symbol: Ints, arity: Ints, link: Ints, values: Ints, numbers: Ints) -> npt.NDArray[np.int32]:
-    result = np.zeros(len(symbol), np.int32)
-    stack = np.empty(len(symbol) + 1, np.int64)  # open nodes, then their values sorted for MED
-    ranked = np.empty(len(symbol) + 1, np.int64)
-    high = 0
-    for node in range(len(symbol)):
-        count = arity[node]
-        low = high - count
+def _by_sets(
+    link: Ints, call: Ints, offsets: Ints, children: Ints, set_start: Ints, member_start: Ints, members: Ints
+) -> npt.NDArray[np.int32]:
+    depth = np.zeros(len(call), np.int32)
+    for node in range(len(call)):
         if link[node]:
-            result[node] = result[node - link[node]]
-        elif count:
-            number = numbers[symbol[node]]
-            deepest = 0
-            if number == FIRST:
-                deepest = int(result[stack[low]])
-            elif number == LAST:
-                deepest = int(result[stack[high - 1]])
-            elif number == SM:
-                for place in range(low, high):
-                    deepest = max(deepest, int(result[stack[place]]))
-            elif number == MED and count % 2 == 0:
-                for place in range(low, high):
-                    ranked[place] = values[stack[place]]
-                apply(MED, ranked, low, high)
-                first, second = ranked[(low + high - 1) // 2], ranked[(low + high) // 2]
-                # Shallowest holder of each middle value; the two shallowest when the middle values are equal.
-                one, two = 1 << 30, 1 << 30
-                for place in range(low, high):
-                    here = int(result[stack[place]])
-                    if first == second and values[stack[place]] == first:
-                        if here < one:
-                            one, two = here, one
-                        else:
-                            two = min(two, here)
-                    elif values[stack[place]] == first:
-                        one = min(one, here)
-                    elif values[stack[place]] == second:
-                        two = min(two, here)
-                deepest = max(one, two)
-            else:  # MIN, MAX and MED of an odd number: any argument that holds the answer
-                deepest = 1 << 30
-                for place in range(low, high):
-                    if values[stack[place]] == values[node]:
-                        deepest = min(deepest, int(result[stack[place]]))
-            result[node] = deepest + 1
-        stack[low] = node
-        high = low + 1
-    return result
-
-
-@compiled
-def close(number: int, value: Ints, rest: Ints, ranked: Ints, low: int, high: int) -> tuple[int, int]:
-    """Value and dependency depth of a list whose arguments' stand at low .. high-1; `ranked` is room to work in."""
-    for place in range(low, high):
-        ranked[place] = value[place]
-    answer = apply(number, ranked, low, high)
-    deepest = 0
-    if number == FIRST:
-        deepest = rest[low]
-    elif number == LAST:
-        deepest = rest[high - 1]
-    elif number == SM:
-        for place in range(low, high):
-            deepest = max(deepest, rest[place])
-    elif number == MED and (high - low) % 2 == 0:
-        first, second = ranked[(low + high - 1) // 2], ranked[(low + high) // 2]
-        one, two = 1 << 30, 1 << 30
-        for place in range(low, high):
-            if first == second and value[place] == first:
-                if rest[place] < one:
-                    one, two = rest[place], one
-                else:
-                    two = min(two, rest[place])
-            elif value[place] == first:
-                one = min(one, rest[place])
-            elif value[place] == second:
-                two = min(two, rest[place])
-        deepest = max(one, two)
-    elif number in (MIN, MAX, MED):
-        deepest = 1 << 30
-        for place in range(low, high):
-            if value[place] == answer:
-                deepest = min(deepest, rest[place])
-    return answer, deepest + 1
+            depth[node] = depth[node - link[node]]
+        elif call[node] >= 0:
+            shallowest = np.int32(1 << 30)
+            for chosen in range(set_start[call[node]], set_start[call[node] + 1]):
+                deepest = np.int32(0)
+                for place in range(member_start[chosen], member_start[chosen + 1]):
+                    deepest = max(deepest, depth[children[offsets[node] + members[place]]])
+                shallowest = min(shallowest, deepest)
+            depth[node] = shallowest + 1
+    return depth

@@ -7,7 +7,7 @@
 | field | needed | what |
 |---|---|---|
 | tree, or trees | yes | a NODE, or a list of NODEs for tasks with several trees |
-| NODE: type, value | yes, no | a string; a whole number, a string or null |
+| NODE: type, value | yes, no | a string; true, false, a number, a string, null, or a list of these (a tuple) |
 | NODE: children, link | no | a list of NODEs, absent at leaves; how many nodes back the one stands that it quotes |
 | id | no | a string, different on every line; else the content key |
 | tokens, or text | no | the sequence a model reads; else the tree written in brackets |
@@ -23,22 +23,21 @@ import dataclasses
 import itertools
 import json
 import re
-import reprlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pomona.base import deep_json
-from pomona.base.arrays import Ints
-from pomona.base.compiled import compiled
 from pomona.base.errors import FormatError, TreeError
 from pomona.base.files import read_bytes
-from pomona.data.corpus import FIELDS, Corpus, Outcome, narrowest
+from pomona.data import nested_objects
+from pomona.data.corpus import FIELDS, Corpus, narrowest
+from pomona.data.nested_objects import VALUE, Nodes, Wrong, is_value, short
 from pomona.trees import brackets, links
 from pomona.trees.forest import Forest
+from pomona.trees.values import Interner, from_json
 
 SUFFIX = ".jsonl"
 _DERIVED = {"length", "nesting", "dependency"}
@@ -75,15 +74,7 @@ def _lines(corpus: Corpus) -> Iterator[str]:
     dump = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
     words = [dump(word) for word in corpus.vocabulary]
     outcomes = [*(dump(outcome) for outcome in corpus.outcomes), "null"]
-    types = [dump(name) for name in corpus.forest.names]
-    heads = [
-        f'{{"type": {types[symbol]}, "value": {outcomes[value]}' + (f', "link": {link}' if link else "")
-        for symbol, value, link in zip(
-            corpus.forest.symbol.tolist(), corpus.values.tolist(), corpus.forest.links.tolist(), strict=True
-        )
-    ]
-    step, kind, start = brackets.walk(corpus.forest)
-    trees = list(_trees(heads, step.tolist(), kind.tolist(), start.tolist()))
+    trees = nested_objects.lines_of(corpus, outcomes)
     tokens, nesting, dependency = corpus.tokens.tolist(), corpus.nesting.tolist(), corpus.dependency.tolist()
     names = [dump(name) for name in corpus.columns]
     for row, (low, high) in enumerate(itertools.pairwise(corpus.token_start.tolist())):
@@ -99,24 +90,6 @@ def _lines(corpus: Corpus) -> Iterator[str]:
             f'"tokens": [{", ".join([words[token] for token in tokens[low:high]])}], "target": [{target}], {tree}, '
             f'"length": {high - low}, "nesting": {nesting[row]}, "dependency": {dependency[row]}{more}}}'
         )
-
-
-def _trees(heads: list[str], step: list[int], kind: list[int], start: list[int]) -> Iterator[str]:
-    """Each tree as nested objects, written down in reading order."""
-    for low, high in itertools.pairwise(start):
-        pieces: list[str] = []
-        after = False  # a sibling stands before
-        for place in range(low, high):
-            if kind[place] == brackets.CLOSE:
-                pieces.append("]}")
-                after = True
-                continue
-            if after:
-                pieces.append(", ")
-            pieces.append(heads[step[place]])
-            after = kind[place] == brackets.LEAF
-            pieces.append("}" if after else ', "children": [')
-        yield "".join(pieces)
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------
@@ -137,26 +110,13 @@ def read(path: Path) -> Corpus:
     return rows.corpus()
 
 
-class _Numbers(dict[Any, int]):
-    """Words by number, in the order in which they were first asked for."""
-
-    def __missing__(self, word: Any) -> int:
-        number = self[word] = len(self)
-        return number
-
-
 class _Rows:
-    """What the lines have given so far; the nodes of each tree in reverse: root first, last child before first."""
+    """What the lines have given so far."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.decode = json.JSONDecoder(parse_constant=_refuse).decode
-        self.names, self.words, self.outcomes = _Numbers(), _Numbers(), _Numbers({None: 0})
-        self.symbol: list[int] = []
-        self.arity: list[int] = []
-        self.value: list[int] = []
-        self.link: list[int] = []
-        self.start: list[int] = [0]
+        self.nodes, self.words = Nodes(), Interner()
         self.tokens: list[list[int] | None] = []
         self.targets: list[list[int]] = []
         self.ids: list[str] = []
@@ -187,29 +147,30 @@ class _Rows:
             raise wrong(f"this line has {len(trees)} trees, the lines before it {self.width}")
         self.width = len(trees)
         linked = "link" in text or "\\" in text  # a name may be spelled with escapes
-        if not all(self._add_tree(tree, linked) for tree in trees):
-            _explain(trees, "tree" in row, wrong)
+        self.nodes.add_example(trees, alone="tree" in row, linked=linked, wrong=wrong)
         name = row.get("id")
         if name is not None:
             if isinstance(name, bool) or not isinstance(name, (str, int)):
-                raise wrong(f'"id" is a string; got {_short(name)}')
+                raise wrong(f'"id" is a string; got {short(name)}')
             self.ids.append(str(name))
         self.tokens.append(self._words(row, wrong))
-        target = row.get("target")
-        if target is None:
-            self.targets.append([self.value[root] for root in self.start[-self.width - 1 : -1]])
-        else:
-            target = target if isinstance(target, list) else [target]
-            for value in target:
-                if not _is_outcome(value):
-                    raise wrong(f"target: a value is {_VALUE}; got {_short(value)}")
-            self.targets.append([self.outcomes[value] for value in target])
+        self.targets.append(self._targets(row.get("target"), wrong))
         if len(self.targets[-1]) != len(self.targets[0]):
             raise wrong(f"this line has {len(self.targets[-1])} targets, the first {len(self.targets[0])}")
         self.lines.append(line)
         self.columns.append({key: value for key, value in row.items() if key not in _OWN})
 
-    def _text(self, raw: bytes, wrong: _Wrong) -> str:
+    def _targets(self, target: Any, wrong: Wrong) -> list[int]:
+        """The targets of a line, which are the values of the roots unless it says otherwise."""
+        if target is None:
+            return [self.nodes.value[root] for root in self.nodes.start[-self.width - 1 : -1]]
+        values = target if isinstance(target, list) else [target]
+        for value in values:
+            if not is_value(value):
+                raise wrong(f"target: a value is {VALUE}; got {short(value)}")
+        return [self.nodes.outcomes.add(None if value is None else from_json(value)) for value in values]
+
+    def _text(self, raw: bytes, wrong: Wrong) -> str:
         if raw.endswith(b"\r"):
             raise wrong("the line ends in CR LF; save the file with Unix line ends (LF)", len(raw))
         try:
@@ -222,11 +183,11 @@ class _Rows:
                 raise wrong(f"{half.group()} is half a character; it cannot be kept as UTF-8", half.start() + 1)
         return text
 
-    def _words(self, row: dict[str, Any], wrong: _Wrong) -> list[int] | None:
+    def _words(self, row: dict[str, Any], wrong: Wrong) -> list[int] | None:
         tokens = row.get("tokens")
         if tokens is None and "text" in row:
             if not isinstance(row["text"], str):
-                raise wrong(f'"text" is a string; got {_short(row["text"])}')
+                raise wrong(f'"text" is a string; got {short(row["text"])}')
             tokens = row["text"].split()
         if tokens is None:
             return None
@@ -235,66 +196,11 @@ class _Rows:
         words = self.words
         return [words[word] for word in tokens]
 
-    def _add_tree(self, tree: Any, linked: bool) -> bool:
-        """Put the nodes down, a whole tree at a time for speed; False where one is not as it should be."""
-        nodes: list[Any] = []
-        arities: list[int] = []
-        waiting = [tree]
-        known = len(self.names), len(self.outcomes)
-        names, outcomes = self.names, self.outcomes
-        try:
-            while waiting:
-                node = waiting.pop()
-                children = node.get("children")
-                nodes.append(node)
-                if children:
-                    waiting += children
-                    arities.append(len(children))
-                elif children is None:
-                    arities.append(0)
-                else:
-                    return False
-            symbols = [names[node["type"]] for node in nodes]
-            given = [node.get("value") for node in nodes]
-            if not _KINDS.issuperset(map(type, given)):  # before they are looked up: True is 1 to a dictionary
-                return False
-            values = [outcomes[value] for value in given]
-        except (TypeError, KeyError, AttributeError):
-            return False
-        if known != (len(names), len(outcomes)) and not (
-            all(isinstance(name, str) and name for name in itertools.islice(names, known[0], None))
-            and all(map(_is_outcome, itertools.islice(outcomes, known[1], None)))
-        ):
-            return False
-        links = [node.get("link", 0) for node in nodes] if linked else [0] * len(nodes)
-        before = len(self.symbol) - self.start[-self._placed() - 1]
-        if linked and not _links_fit(links, before):
-            return False
-        self.symbol += symbols
-        self.arity += arities
-        self.value += values
-        self.link += links
-        self.start.append(len(self.symbol))
-        return True
-
-    def _placed(self) -> int:
-        """Trees of the present line that stand already."""
-        return len(self.start) - 1 - len(self.lines) * self.width
-
     def corpus(self) -> Corpus:
-        if max(len(self.names), len(self.outcomes)) > np.iinfo(np.int16).max:
-            raise FormatError("more than 32,766 different node types or values", path=self.path)
-        start = np.array(self.start, np.int64)
-        turned = np.arange(start[-1])
-        turned = np.repeat(start[:-1] + start[1:] - 1, np.diff(start)) - turned  # from reverse to post-order
-        forest = Forest(
-            np.array(self.symbol, np.int16)[turned],
-            parents(np.array(self.arity, np.int32)[turned], start),
-            start,
-            tuple(self.names),
-            np.array(self.link, np.int32)[turned] if any(self.link) else None,
+        forest, values = self.nodes.forest()
+        outcomes, values, targets = self.nodes.ordered(
+            values, np.array(self.targets, np.int64).reshape(len(self.lines), -1)
         )
-        outcomes, table = _ordered_outcomes(list(self.outcomes)[1:])
         tokens = self._all_tokens(forest)
         token_start = np.zeros(len(tokens) + 1, np.int64)
         np.cumsum([len(row) for row in tokens], out=token_start[1:])
@@ -302,11 +208,11 @@ class _Rows:
         corpus = Corpus(
             np.fromiter(flat, narrowest(len(self.words)), int(token_start[-1])),
             token_start,
-            tuple(self.words),
+            tuple(self.words.table),
             forest,
-            table[np.array(self.value, np.int64)[turned]],
+            values,
             outcomes,
-            table[np.array(self.targets, np.int64).reshape(len(self.lines), -1)],
+            targets,
             width=self.width,
             origin={"path": str(self.path)},
             lines=np.array(self.lines, np.int64),
@@ -342,82 +248,15 @@ class _Rows:
         seen: dict[str, int] = {}
         for name, line in zip(self.ids, self.lines, strict=True):
             if seen.setdefault(name, line) != line:
-                message = f"the id {_short(name)} stands on line {seen[name]} already"
+                message = f"the id {short(name)} stands on line {seen[name]} already"
                 raise FormatError(message, path=self.path, line=line)
         return tuple(self.ids)
 
 
-_Wrong: TypeAlias = Callable[..., FormatError]
-_KINDS = {int, str, type(None)}
-_VALUE = "a whole number of 64 bits, a string or null"
 # Escapes that may be half a character: those that are whole, or not escapes at all, are passed over first.
 _SURROGATES = re.compile(
     r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
-
-
-def _is_outcome(value: Any) -> bool:
-    return type(value) in _KINDS and not (isinstance(value, int) and not -(2**63) <= value < 2**63)
-
-
-def _links_fit(links: list[Any], before: int) -> bool:
-    """Whether each counts nodes back inside the example, of which `before` nodes stand in front of this tree."""
-    if set(map(type, links)) != {int}:
-        return False
-    return all(0 <= link <= before + len(links) - 1 - place for place, link in enumerate(links))
-
-
-def _explain(trees: list[Any], alone: bool, wrong: _Wrong) -> None:
-    """Find the node for which a tree was refused, and say which one it is."""
-    seen = 0  # nodes finished, in post-order
-    for number, tree in enumerate(trees):
-        stack: list[tuple[Any, _Way, bool]] = [(tree, ("tree" if alone else f"trees[{number}]", None), False)]
-        while stack:
-            node, way, opened = stack.pop()
-            if not opened:
-                if not isinstance(node, dict) or not isinstance(node.get("type"), str) or not node["type"]:
-                    raise wrong(f'{_path(way)}: a node is an object with a "type" that is a string; got {_short(node)}')
-                children = node.get("children")
-                if children is not None and not (isinstance(children, list) and children):
-                    raise wrong(f'{_path(way)}: "children" is a list of nodes, and left out at a leaf')
-                if not _is_outcome(node.get("value")):
-                    raise wrong(f"{_path(way)}: a value is {_VALUE}; got {_short(node['value'])}")
-                if children:
-                    stack.append((node, way, True))
-                    stack.extend((children[place], (place, way), False) for place in reversed(range(len(children))))
-                    continue
-            link = node.get("link", 0)
-            if isinstance(link, bool) or not isinstance(link, int) or not 0 <= link <= seen:
-                raise wrong(f'{_path(way)}: "link" counts nodes back inside the example; got {_short(link)}')
-            seen += 1
-    raise AssertionError("a tree was refused that has no fault")
-
-
-@compiled
-def parents(arity: Ints, start: Ints) -> npt.NDArray[np.int32]:
-    """The parent of each node, from how many children each one has in post-order."""
-    parent = np.full(len(arity), -1, np.int32)
-    stack = np.empty(len(arity), np.int64)
-    for tree in range(len(start) - 1):
-        high = 0
-        for node in range(start[tree], start[tree + 1]):
-            for _ in range(arity[node]):
-                high -= 1
-                parent[stack[high]] = node - start[tree]
-            stack[high] = node
-            high += 1
-    return parent
-
-
-def _ordered_outcomes(values: list[Outcome]) -> tuple[tuple[Outcome, ...], Any]:
-    """The outcomes in a natural order (small whole numbers at their own place) and where each one went, null first."""
-    numbers = [value for value in values if isinstance(value, int)]
-    if len(numbers) == len(values) and all(0 <= number < 1000 for number in numbers):
-        ordered: tuple[Outcome, ...] = tuple(range(max([9, *numbers]) + 1))
-    else:
-        ordered = (*sorted(numbers), *sorted(value for value in values if isinstance(value, str)))
-    place = {(type(value), value): position for position, value in enumerate(ordered)}
-    return ordered, np.array([-1, *(place[type(value), value] for value in values)], np.int16)
 
 
 def _columns(rows: list[dict[str, Any]], path: Path, lines: list[int]) -> dict[str, Any]:
@@ -426,7 +265,7 @@ def _columns(rows: list[dict[str, Any]], path: Path, lines: list[int]) -> dict[s
     for name in dict.fromkeys(name for row in rows for name in row):
         missing = next((row for row, fields in enumerate(rows) if name not in fields), None)
         if missing is not None:
-            message = f"the field {_short(name)} is missing here but not on other lines"
+            message = f"the field {short(name)} is missing here but not on other lines"
             raise FormatError(message, path=path, line=lines[missing])
         if name in FIELDS:
             raise FormatError(f"the field {name!r} has another meaning in Parquet files; rename it", path=path)
@@ -441,28 +280,12 @@ def _columns(rows: list[dict[str, Any]], path: Path, lines: list[int]) -> dict[s
             for line, value in zip(lines, given, strict=True):
                 if value is None or isinstance(value, dict):
                     kind = "null" if value is None else "an object"
-                    message = f"the field {_short(name)} is {kind}, which a column cannot keep: {allowed}"
+                    message = f"the field {short(name)} is {kind}, which a column cannot keep: {allowed}"
                     raise FormatError(message, path=path, line=line)
-            raise FormatError(f"the field {_short(name)} is not the same kind on every line: {allowed}", path=path)
+            raise FormatError(f"the field {short(name)} is not the same kind on every line: {allowed}", path=path)
         columns[name] = column
     return columns
 
 
-_Way: TypeAlias = "tuple[str | int, _Way | None]"  # a node's place among its siblings, and the way to its parent
-
-
-def _path(way: _Way | None) -> str:
-    steps: list[str] = []
-    while way is not None:
-        place, way = way
-        steps.append(place if isinstance(place, str) else f".children[{place}]")
-    return "".join(reversed(steps)) if len(steps) <= 40 else f"a node {len(steps) - 1} levels deep"
-
-
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not a number")
-
-
-def _short(value: Any) -> str:
-    text = reprlib.repr(value)  # which does not go to the bottom of what is deep or long
-    return text if len(text) <= 60 else text[:57] + "..."

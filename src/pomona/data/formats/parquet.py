@@ -4,18 +4,21 @@
 |---|---|---|
 | id | string | the user's id, else the content key as 16 hex digits |
 | tokens | list of strings | |
-| target | list of numbers or strings | always a list |
+| target | list of whole numbers or strings | always a list |
 | symbols, parents, values | lists, one entry a node | the trees in post-order; parents count inside the tree, -1 root |
 | trees | list of numbers | nodes of each tree, where an example has more than one |
 | links | list of numbers | nodes back to the node that is quoted, where the task has such |
 | length, nesting, dependency | numbers | as on the Example |
 
-Any reader of Parquet sees plain lists of strings and numbers; the names of columns that a task adds follow these.
+Any reader of Parquet sees plain lists of strings and numbers; the columns that a task adds follow these. Values and
+targets are whole numbers, or strings, where all outcomes are; otherwise each is written as JSON, in which 1, 1.0, true
+and "1" differ and a list is a tuple.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,7 @@ from pomona.base.errors import FormatError, TreeError
 from pomona.data.corpus import FIELDS, Corpus, Fingerprint, Outcome, narrowest
 from pomona.data.formats import plain_origin
 from pomona.trees.forest import Forest
+from pomona.trees.values import distinct, from_json, position_type, to_json
 
 SUFFIX = ".parquet"
 _META = b"pomona"
@@ -47,51 +51,77 @@ class Writer:
         self._file: Any = None
         self.fingerprint = Fingerprint()
         self._rows = 0
+        self._kind = ""
         self._about: dict[str, Any] = {}
 
     def write(self, corpus: Corpus) -> None:
-        table = _table(corpus)
+        kind = _kind(corpus.outcomes)
         if self._file is None:
-            worded = [f"{name}.list.element" for name in ("tokens", "symbols", "values", "target")]
-            self._file = pq.ParquetWriter(
-                self._path,
-                table.schema,
-                compression="zstd",
-                use_dictionary=worded,
-                write_statistics=False,
-                dictionary_pagesize_limit=1 << 30,  # Arrow cannot read lists whose words are half in a dictionary
-            )
+            self._kind = kind
             self._about = {"format": 1, "width": corpus.width, "origin": plain_origin(corpus.origin)}
-            self._about["own_ids"] = corpus.ids is not None
+            self._about |= {"own_ids": corpus.ids is not None, "kind": kind}
+        elif kind != self._kind and _joined(kind, self._kind) != self._kind:
+            self._widen(_joined(kind, self._kind))
+        table = _table(corpus, self._kind)
+        if self._file is None:
+            self._file = _open(self._path, table.schema)
         if table.schema != self._file.schema:
-            raise FormatError(
-                "the chunks of one file must have the same columns and kinds of outcome", path=self._shown
-            )
+            raise FormatError("the chunks of one file must have the same columns", path=self._shown)
         self._file.write_table(table)
         self.fingerprint.update(corpus)
         self._rows += len(corpus)
-        tables = {"vocabulary": corpus.vocabulary, "names": corpus.forest.names, "outcomes": corpus.outcomes}
-        for name, words in tables.items():
+        for name, words in (("vocabulary", corpus.vocabulary), ("names", corpus.forest.names)):
             self._about[name] = list(dict.fromkeys([*self._about.get(name, []), *words]))
+        self._about["outcomes"] = list(distinct([*self._about.get("outcomes", []), *corpus.outcomes]))
+
+    def _widen(self, kind: str) -> None:
+        """Write the rows so far again, with values of a kind that can hold those of the next chunk as well."""
+        self._file.close()
+        before = self._path.with_name(self._path.name + ".before")
+        self._path.replace(before)
+        self._file = None
+        try:
+            for batch in _batches(pq.ParquetFile(before)):
+                part = _table(_corpus(batch, self._about, self._shown, 0), kind)
+                self._file = self._file or _open(self._path, part.schema)
+                self._file.write_table(part)
+        finally:
+            before.unlink()
+        self._kind = self._about["kind"] = kind
 
     def close(self) -> None:
         if self._file is not None:
+            if _kind(tuple(self._about["outcomes"])) == self._kind:
+                del self._about["kind"]  # it follows from the outcomes
             self._about |= {"rows": self._rows, "fingerprint": self.fingerprint.hexdigest()}
             self._file.add_key_value_metadata({_META: json.dumps(self._about, ensure_ascii=False).encode()})
             self._file.close()
 
 
-def _table(corpus: Corpus) -> Any:
+def _open(path: Path, schema: Any) -> Any:
+    worded = [f"{name}.list.element" for name in ("tokens", "symbols", "values", "target")]
+    return pq.ParquetWriter(
+        path,
+        schema,
+        compression="zstd",
+        use_dictionary=worded,
+        write_statistics=False,
+        dictionary_pagesize_limit=1 << 30,  # Arrow cannot read lists whose words are half in a dictionary
+    )
+
+
+def _table(corpus: Corpus, kind: str) -> Any:
     starts = corpus.forest.start[:: corpus.width]
     columns: dict[str, Any] = {
         "id": pa.array(corpus.ids, pa.string()) if corpus.ids is not None else _hex(corpus.keys),
         "tokens": _lists(corpus.token_start, _words(corpus.tokens, corpus.vocabulary)),
         "target": _lists(
-            np.arange(len(corpus) + 1) * corpus.targets.shape[1], _outcomes(corpus.targets.ravel(), corpus.outcomes)
+            np.arange(len(corpus) + 1) * corpus.targets.shape[1],
+            _outcomes(corpus.targets.ravel(), corpus.outcomes, kind),
         ),
         "symbols": _lists(starts, _words(corpus.forest.symbol, corpus.forest.names)),
         "parents": _lists(starts, pa.array(corpus.forest.parent)),
-        "values": _lists(starts, _outcomes(corpus.values, corpus.outcomes)),
+        "values": _lists(starts, _outcomes(corpus.values, corpus.outcomes, kind)),
     }
     if corpus.width > 1:
         sizes = np.diff(corpus.forest.start).astype(np.int32)
@@ -118,22 +148,32 @@ def _words(column: Ints, names: tuple[str, ...]) -> Any:
     return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string()))
 
 
-def _outcomes(column: Ints, outcomes: tuple[Outcome, ...]) -> Any:
+def _kind(outcomes: tuple[Outcome, ...]) -> str:
+    """How values are written: as int16 or int64, as strings, or as JSON."""
+    kinds = {type(outcome) for outcome in outcomes}
+    if kinds <= {int}:
+        return "int16" if all(-(2**15) <= int(outcome) < 2**15 for outcome in outcomes) else "int64"  # type: ignore[arg-type]
+    return "string" if kinds == {str} else "json"
+
+
+def _joined(one: str, other: str) -> str:
+    """The kind that can hold values of both kinds."""
+    return "int64" if {one, other} == {"int16", "int64"} else one if one == other else "json"
+
+
+def _outcomes(column: Ints, outcomes: tuple[Outcome, ...], kind: str) -> Any:
     missing = column < 0
     mask = missing if missing.any() else None
-    if all(isinstance(outcome, int) for outcome in outcomes):
-        small = all(-(2**15) <= outcome < 2**15 for outcome in outcomes if isinstance(outcome, int))
-        table = np.array([*outcomes, 0], np.int16 if small else np.int64)
+    if kind.startswith("int"):
+        table = np.array([*outcomes, 0], kind)
         return pa.array(table[column], mask=mask)
     indices = pa.array(np.asarray(np.where(missing, 0, column), np.int32), mask=mask)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(_spelled(outcomes), pa.string()))
+    return pa.DictionaryArray.from_arrays(indices, pa.array(_spelled(outcomes, kind), pa.string()))
 
 
-def _spelled(outcomes: tuple[Outcome, ...]) -> list[str]:
-    """Outcomes as strings; where numbers and strings are mixed, as JSON, so that 1 and "1" stay apart."""
-    if all(isinstance(outcome, str) for outcome in outcomes):
-        return [str(outcome) for outcome in outcomes]
-    return [json.dumps(outcome, ensure_ascii=False) for outcome in outcomes]
+def _spelled(outcomes: tuple[Outcome, ...], kind: str) -> list[str]:
+    """Outcomes as strings: themselves, or JSON where not all of them are strings."""
+    return [str(outcome) if kind == "string" else to_json(outcome) for outcome in outcomes]
 
 
 def _hex(keys: npt.NDArray[np.uint64]) -> Any:
@@ -159,11 +199,11 @@ def read(path: Path) -> Corpus:
         about = json.loads((file.metadata.metadata or {}).get(_META) or b"null")
         if not isinstance(about, dict) or about.get("format") != 1:
             raise FormatError("this Parquet file was not written by Pomona (no metadata 'pomona')", path=path)
+        about["outcomes"] = list(map(from_json, about["outcomes"]))
         parts, row = [], 0
-        for group in range(file.num_row_groups):  # one by one: Arrow cannot join lists with different dictionaries
-            for batch in file.iter_batches(batch_size=1 << 17, row_groups=[group]):
-                parts.append(_corpus(batch, about, path, row))
-                row += len(batch)
+        for batch in _batches(file):
+            parts.append(_corpus(batch, about, path, row))
+            row += len(batch)
         if not parts:
             raise FormatError("the file holds no rows", path=path)
         corpus = Corpus.concatenate(parts)
@@ -184,6 +224,12 @@ def read(path: Path) -> Corpus:
     return corpus
 
 
+def _batches(file: Any) -> Iterator[Any]:
+    """The rows of a file, some at a time; group by group, since Arrow cannot join lists with different dictionaries."""
+    for group in range(file.num_row_groups):
+        yield from file.iter_batches(batch_size=1 << 17, row_groups=[group])
+
+
 def _corpus(batch: Any, about: dict[str, Any], path: Path, first: int) -> Corpus:
     """The rows of a batch, of which the first is row `first` of the file."""
     width, rows = int(about["width"]), len(batch)
@@ -196,7 +242,7 @@ def _corpus(batch: Any, about: dict[str, Any], path: Path, first: int) -> Corpus
         np.cumsum(sizes, out=start[1:])
     link = np.asarray(_flat(batch, "links")[1], np.int32) if "links" in batch.schema.names else None
     parent = np.asarray(_flat(batch, "parents")[1], np.int32)
-    symbol = _positions(symbols, names).astype(np.int16)
+    symbol = _positions(symbols, names).astype(position_type(len(names)))
     placed = _positions(tokens, vocabulary)
     if placed.min(initial=0) < 0:
         raise FormatError("a token is missing", path=path)
@@ -204,15 +250,16 @@ def _corpus(batch: Any, about: dict[str, Any], path: Path, first: int) -> Corpus
         forest = Forest(symbol, parent, start, names, link).checked()
     except TreeError as error:
         raise FormatError(f"the trees from row {first + 1} on are none: {error}", path=path) from None
-    targets = _positions(_flat(batch, "target")[1], outcomes).astype(np.int16)
+    kind, spelled = position_type(len(outcomes)), _spelled(outcomes, about.get("kind") or _kind(outcomes))
+    targets = _positions(_flat(batch, "target")[1], outcomes, spelled).astype(kind)
     return Corpus(
         placed.astype(narrowest(len(vocabulary))),
         token_start,
         vocabulary,
         forest,
-        _positions(_flat(batch, "values")[1], outcomes).astype(np.int16),
+        _positions(_flat(batch, "values")[1], outcomes, spelled).astype(kind),
         outcomes,
-        targets.reshape(rows, -1) if rows else np.zeros((0, 1), np.int16),
+        targets.reshape(rows, -1) if rows else np.zeros((0, 1), kind),
         width=width,
         origin={**about["origin"], "path": str(path)},
         ids=tuple(str(name) for name in batch.column("id").to_pylist()) if about["own_ids"] else None,
@@ -229,8 +276,8 @@ def _flat(batch: Any, name: str) -> tuple[npt.NDArray[np.int64], Any]:
     return offsets - offsets[0], entries
 
 
-def _positions(column: Any, names: tuple[Any, ...]) -> npt.NDArray[np.int64]:
-    """Where each entry stands in `names`, -1 for null."""
+def _positions(column: Any, names: tuple[Any, ...], spelled: Sequence[str] | None = None) -> npt.NDArray[np.int64]:
+    """Where each entry stands in `names`, which the column spells like this; -1 for null."""
     if pa.types.is_integer(column.type):
         missing = np.asarray(column.is_null())
         numbers = np.asarray(column.fill_null(0), np.int64)
@@ -238,10 +285,13 @@ def _positions(column: Any, names: tuple[Any, ...]) -> npt.NDArray[np.int64]:
             if numbers.min(initial=0) < 0 or numbers.max(initial=0) >= max(len(names), 1):
                 raise FormatError("a value or target is not among the outcomes")
             return np.where(missing, -1, numbers)
-        place = {name: position for position, name in enumerate(names)} | {None: -1}
-        return np.array([place[number] for number in column.to_pylist()], np.int64)
-    place = {word: position for position, word in enumerate(_spelled(names))} | {None: -1}
+        position: dict[Any, int] = {name: number for number, name in enumerate(names)}
+        used, inverse = np.unique(numbers[~missing], return_inverse=True)
+        positions = np.full(len(numbers), -1, np.int64)
+        positions[~missing] = np.array([position[number] for number in used.tolist()], np.int64)[inverse]
+        return positions
+    position = {word: number for number, word in enumerate(names if spelled is None else spelled)} | {None: -1}
     if pa.types.is_dictionary(column.type):
-        table = np.array([*(place[word] for word in column.dictionary.to_pylist()), -1], np.int64)
+        table = np.array([*(position[word] for word in column.dictionary.to_pylist()), -1], np.int64)
         return table[np.asarray(column.indices.fill_null(len(table) - 1), np.int64)]
-    return np.array([place[word] for word in column.to_pylist()], np.int64)
+    return np.array([position[word] for word in column.to_pylist()], np.int64)

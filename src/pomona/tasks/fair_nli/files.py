@@ -44,6 +44,9 @@ class Writer:
             raise FormatError(
                 f"only pairs of sentences can be written in this format; {error}", path=self._shown
             ) from None
+        labels = {corpus.outcomes[label] for label in np.unique(corpus.targets[:, 0]).tolist() if label >= 0}
+        if corpus.targets.min(initial=0) < 0 or not labels <= {label.text for label in Label}:
+            raise FormatError("only the labels of NLI can be written in this format", path=self._shown)
         dump = json.JSONEncoder(ensure_ascii=False).encode
         words = np.array([dump(word)[1:-1] for word in corpus.vocabulary], object)[corpus.tokens].reshape(-1, 2, 9)
         ids = [f"{key:016x}" for key in corpus.keys.tolist()] if corpus.ids is None else corpus.ids

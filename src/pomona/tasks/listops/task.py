@@ -28,7 +28,8 @@ from pomona.data.corpus import KEY_SEED, Corpus, Outcome, absorb, codes
 from pomona.data.pool import Scan
 from pomona.data.task import TASKS, Task
 from pomona.trees.forest import Forest
-from pomona.trees.operators import INTERPRETED, OPERATORS, close, counted, denote, operators_named, settle
+from pomona.trees.operators import OPERATORS, denote, operators_named
+from pomona.trees.rules import INTERPRETED, close, counted, settle
 
 Window = tuple[int, int | None]  # from .. to, both included; None for no end
 DIGITS = tuple(str(digit) for digit in range(10))

@@ -20,7 +20,8 @@ from pomona.base.compiled import compiled
 from pomona.base.errors import FormatError
 from pomona.data.corpus import Corpus
 from pomona.trees.forest import Forest
-from pomona.trees.operators import OPERATORS, counted, settle
+from pomona.trees.operators import OPERATORS
+from pomona.trees.rules import counted, settle
 
 DIGITS = tuple(str(digit) for digit in range(10))
 _USUAL = ("MIN", "MAX", "MED", "SM")
@@ -245,7 +246,7 @@ def lines(corpus: Corpus, *, source_first: bool, path: str | Path, grouped: bool
         letters[row, : len(word)] = np.frombuffer(word, np.uint8)
     lengths = np.array([len(word) for word in words], np.int64)
     kinds = np.array([_kind(word) for word in corpus.vocabulary], np.uint8)
-    digits = [outcome if isinstance(outcome, int) and 0 <= outcome <= 9 else -1 for outcome in corpus.outcomes]
+    digits = [outcome if type(outcome) is int and 0 <= outcome <= 9 else -1 for outcome in corpus.outcomes]
     answers = np.array([*digits, -1], np.int16)[corpus.targets[:, 0]]
     place = {word: position for position, word in enumerate(corpus.vocabulary)}
     forest = corpus.forest

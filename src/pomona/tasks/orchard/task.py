@@ -46,7 +46,8 @@ from pomona.data.task import TASKS, Task
 from pomona.tasks.orchard.draws import build, scan
 from pomona.trees.forest import Forest
 from pomona.trees.growing import RESTS, SHAPES, VALUES, Grammar, fill_bins, height_law, heights
-from pomona.trees.operators import INTERPRETED, OPERATORS, SM, denote, operators_named
+from pomona.trees.operators import OPERATORS, denote, operators_named
+from pomona.trees.rules import INTERPRETED, SM
 
 Range = tuple[int, int]  # from .. to, both included
 DIGITS = tuple(str(digit) for digit in range(10))

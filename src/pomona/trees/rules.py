@@ -1,0 +1,185 @@
+"""The built-in operators on digits and other small numbers, as compiled rules.
+
+`operators.OPERATORS` has the same rules as Python functions; the tests check that the two agree. `apply` evaluates one
+list of arguments. `settle` does the same for digits that were counted as they were read, without a loop. `values_of`
+and `dependencies` go over a whole forest, and `close` gives both for one list, for tasks that draw trees.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from pomona.base.arrays import Ints
+from pomona.base.compiled import compiled, inlined
+
+MIN, MAX, MED, SM, FIRST, LAST = range(6)
+INTERPRETED = -1  # the number of an operator that has no compiled rule
+
+
+@compiled
+def apply(number: int, arguments: Ints, low: int, high: int) -> int:
+    """The compiled rules, on `arguments[low:high]`, which MED sorts in place."""
+    value = int(arguments[low])
+    if number == MIN:
+        for place in range(low + 1, high):
+            value = min(value, arguments[place])
+    elif number == MAX:
+        for place in range(low + 1, high):
+            value = max(value, arguments[place])
+    elif number == SM:
+        for place in range(low + 1, high):
+            value += arguments[place]
+        value %= 10
+    elif number == LAST:
+        value = arguments[high - 1]
+    elif number == MED:
+        for place in range(low + 1, high):
+            moved, hole = arguments[place], place
+            while hole > low and arguments[hole - 1] > moved:
+                arguments[hole] = arguments[hole - 1]
+                hole -= 1
+            arguments[hole] = moved
+        value = (arguments[(low + high - 1) // 2] + arguments[(low + high) // 2]) // 2
+    return value
+
+
+# MIN, MAX and MED of digits without a loop: the arguments of a list are counted in one word, ten fields of six bits.
+_ONES = np.uint64(0x0041041041041041)  # 1 in each field
+_TOPS = np.uint64(0x0820820820820820)  # the highest bit of each field
+_MOST = 31  # arguments that a field can count with its highest bit free
+
+
+@inlined
+def counted(digit: int) -> np.uint64:
+    """What to add to a list's tally for one more argument."""
+    return np.uint64(1) << np.uint64(6 * digit)
+
+
+@inlined
+def _ranked(tally: np.uint64, rank: int) -> int:
+    """The digit of this rank (0 the least): ten less the number of digits that exceed or equal more than `rank`."""
+    upto = tally * _ONES  # each field: how many arguments are at most this digit
+    above = (upto + np.uint64(_MOST - rank) * _ONES) & _TOPS
+    return 10 - int((((above >> np.uint64(5)) * _ONES) >> np.uint64(54)) & np.uint64(63))
+
+
+@compiled
+def settle(number: int, tally: np.uint64, total: int, arguments: Ints, low: int, high: int) -> int:
+    """`apply` for digits whose tally and sum were kept on the way."""
+    count = high - low
+    if number <= MED and count <= _MOST:
+        lower = 0 if number == MIN else count - 1 if number == MAX else (count - 1) >> 1
+        upper = 0 if number == MIN else count - 1 if number == MAX else count >> 1
+        return (_ranked(tally, lower) + _ranked(tally, upper)) >> 1
+    if number == SM:
+        return total % 10
+    return apply(number, arguments, low, high)
+
+
+@compiled
+def values_of(symbol: Ints, arity: Ints, link: Ints, numbers: Ints, constants: Ints) -> npt.NDArray[np.int16]:
+    """The value of every node; `numbers` and `constants` give the rule, or the value of a leaf, of each symbol."""
+    values = np.empty(len(symbol), np.int16)
+    stack = np.empty(len(symbol) + 1, np.int64)
+    high = 0
+    for node in range(len(symbol)):
+        if link[node]:
+            value = int(values[node - link[node]])
+        elif arity[node] == 0:
+            value = int(constants[symbol[node]])
+        else:
+            value = apply(numbers[symbol[node]], stack, high - arity[node], high)
+        high -= arity[node]
+        values[node] = value
+        stack[high] = value
+        high += 1
+    return values
+
+
+@compiled
+def dependencies(symbol: Ints, arity: Ints, link: Ints, values: Ints, numbers: Ints) -> npt.NDArray[np.int32]:
+    """The dependency depth of every node, as `operators.dependency` defines it."""
+    result = np.zeros(len(symbol), np.int32)
+    stack = np.empty(len(symbol) + 1, np.int64)  # open nodes, then their values sorted for MED
+    ranked = np.empty(len(symbol) + 1, np.int64)
+    high = 0
+    for node in range(len(symbol)):
+        count = arity[node]
+        low = high - count
+        if link[node]:
+            result[node] = result[node - link[node]]
+        elif count:
+            number = numbers[symbol[node]]
+            deepest = 0
+            if number == FIRST:
+                deepest = int(result[stack[low]])
+            elif number == LAST:
+                deepest = int(result[stack[high - 1]])
+            elif number == SM:
+                for place in range(low, high):
+                    deepest = max(deepest, int(result[stack[place]]))
+            elif number == MED and count % 2 == 0:
+                for place in range(low, high):
+                    ranked[place] = values[stack[place]]
+                apply(MED, ranked, low, high)
+                first, second = ranked[(low + high - 1) // 2], ranked[(low + high) // 2]
+                # Shallowest holder of each middle value; the two shallowest when the middle values are equal.
+                one, two = 1 << 30, 1 << 30
+                for place in range(low, high):
+                    here = int(result[stack[place]])
+                    if first == second and values[stack[place]] == first:
+                        if here < one:
+                            one, two = here, one
+                        else:
+                            two = min(two, here)
+                    elif values[stack[place]] == first:
+                        one = min(one, here)
+                    elif values[stack[place]] == second:
+                        two = min(two, here)
+                deepest = max(one, two)
+            else:  # MIN, MAX and MED of an odd number: any argument that holds the answer
+                deepest = 1 << 30
+                for place in range(low, high):
+                    if values[stack[place]] == values[node]:
+                        deepest = min(deepest, int(result[stack[place]]))
+            result[node] = deepest + 1
+        stack[low] = node
+        high = low + 1
+    return result
+
+
+@compiled
+def close(number: int, value: Ints, rest: Ints, ranked: Ints, low: int, high: int) -> tuple[int, int]:
+    """Value and dependency depth of a list whose arguments' stand at low .. high-1; `ranked` is room to work in."""
+    for place in range(low, high):
+        ranked[place] = value[place]
+    answer = apply(number, ranked, low, high)
+    deepest = 0
+    if number == FIRST:
+        deepest = rest[low]
+    elif number == LAST:
+        deepest = rest[high - 1]
+    elif number == SM:
+        for place in range(low, high):
+            deepest = max(deepest, rest[place])
+    elif number == MED and (high - low) % 2 == 0:
+        first, second = ranked[(low + high - 1) // 2], ranked[(low + high) // 2]
+        one, two = 1 << 30, 1 << 30
+        for place in range(low, high):
+            if first == second and value[place] == first:
+                if rest[place] < one:
+                    one, two = rest[place], one
+                else:
+                    two = min(two, rest[place])
+            elif value[place] == first:
+                one = min(one, rest[place])
+            elif value[place] == second:
+                two = min(two, rest[place])
+        deepest = max(one, two)
+    elif number in (MIN, MAX, MED):
+        deepest = 1 << 30
+        for place in range(low, high):
+            if value[place] == answer:
+                deepest = min(deepest, rest[place])
+    return answer, deepest + 1

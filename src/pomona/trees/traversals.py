@@ -1,0 +1,115 @@
+"""Compiled loops over the arrays of a forest: arities, heights, depths, children, spans, and the check of post-order.
+
+`trees.forest.Forest` offers what they compute as properties; its docstring explains the arrays.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from pomona.base.arrays import Ints
+from pomona.base.compiled import compiled
+
+
+@compiled
+def gathered(start: Ints, rows: Ints) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Offsets and positions of the pieces `rows` of a ragged array cut at `start`."""
+    offsets = np.zeros(len(rows) + 1, np.int64)
+    for position in range(len(rows)):
+        offsets[position + 1] = offsets[position] + start[rows[position] + 1] - start[rows[position]]
+    positions = np.empty(offsets[-1], np.int64)
+    for position in range(len(rows)):
+        first = start[rows[position]]
+        for step in range(offsets[position + 1] - offsets[position]):
+            positions[offsets[position] + step] = first + step
+    return offsets, positions
+
+
+@compiled
+def first_misplaced(parent: Ints, start: Ints) -> int:
+    """The first node that breaks post-order, -1 if none does.
+
+    Open nodes wait on a stack for their parents, the next parent on top: a node that waits longer than the one it
+    covers crosses it.
+    """
+    stack = np.empty(len(parent), np.int64)
+    for tree in range(len(start) - 1):
+        first, last = start[tree], start[tree + 1]
+        high = 0
+        for node in range(first, last):
+            while high and parent[stack[high - 1]] == node - first:
+                high -= 1
+            up = parent[node]
+            if (up == -1) != (node == last - 1) or (up != -1 and not (node - first < up < last - first)):
+                return node
+            if high and up > parent[stack[high - 1]]:
+                return node
+            stack[high] = node
+            high += 1
+    return -1
+
+
+@compiled
+def arities(parent: Ints, start: Ints) -> npt.NDArray[np.int32]:
+    """How many children each node has."""
+    arity = np.zeros(len(parent), np.int32)
+    for tree in range(len(start) - 1):
+        for node in range(start[tree], start[tree + 1] - 1):
+            arity[start[tree] + parent[node]] += 1
+    return arity
+
+
+@compiled
+def accumulated(parent: Ints, start: Ints, longest: bool) -> npt.NDArray[np.int32]:
+    """Bottom-up: heights if `longest`, else subtree sizes."""
+    total = np.zeros(len(parent), np.int32) if longest else np.ones(len(parent), np.int32)
+    for tree in range(len(start) - 1):
+        for node in range(start[tree], start[tree + 1] - 1):
+            up = start[tree] + parent[node]
+            total[up] = max(total[up], total[node] + 1) if longest else total[up] + total[node]
+    return total
+
+
+@compiled
+def depths(parent: Ints, start: Ints) -> npt.NDArray[np.int32]:
+    """Edges from each node up to the root of its tree."""
+    depth = np.zeros(len(parent), np.int32)
+    for tree in range(len(start) - 1):
+        for node in range(start[tree + 1] - 2, start[tree] - 1, -1):
+            depth[node] = depth[start[tree] + parent[node]] + 1
+    return depth
+
+
+@compiled
+def child_lists(parent: Ints, start: Ints, offsets: Ints) -> npt.NDArray[np.int64]:
+    """The children of every node, in order, those of node v at offsets[v] : offsets[v + 1]."""
+    children = np.empty(offsets[-1], np.int64)
+    filled = np.zeros(len(parent), np.int32)
+    for tree in range(len(start) - 1):
+        for node in range(start[tree], start[tree + 1] - 1):
+            up = start[tree] + parent[node]
+            children[offsets[up] + filled[up]] = node
+            filled[up] += 1
+    return children
+
+
+@compiled
+def spans(arity: Ints, start: Ints) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """First leaf and one past the last leaf under each node."""
+    low = np.empty(len(arity), np.int32)
+    high = np.empty(len(arity), np.int32)
+    stack = np.empty(len(arity), np.int32)
+    for tree in range(len(start) - 1):
+        leaves, depth = 0, 0
+        for node in range(start[tree], start[tree + 1]):
+            if arity[node] == 0:
+                low[node] = leaves
+                leaves += 1
+            else:
+                depth -= arity[node]
+                low[node] = stack[depth]
+            high[node] = leaves
+            stack[depth] = low[node]
+            depth += 1
+    return low, high
