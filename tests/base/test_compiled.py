@@ -89,6 +89,7 @@ def test_importing_loops_does_not_load_numba() -> None:
     code = """
         import sys
         import pomona.trees.forest, pomona.data.task, pomona.tasks.listops, pomona.fairness.tables
+        pomona.data.task.TASKS.build("listops/d20s", {"branching": 0.3})
         heavy = {"numba", "scipy", "torch", "pydantic", "pyarrow"} & set(sys.modules)
         assert not heavy, heavy
         print(pomona.trees.forest.Forest.from_nested([("a", "b")]).arity.tolist())
