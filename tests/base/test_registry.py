@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import pomona as pm
 from pomona.base.errors import SpecError, did_you_mean
-from pomona.base.registry import Registry, parse_settings, settings_of
+from pomona.base.registry import Registry, parse_settings, settings_of, validated
 from pomona.data.task import TASKS, Task
 
 # -- words -----------------------------------------------------------------------------------------------------------
@@ -63,6 +63,43 @@ def test_unknown_names(name: str, words: str) -> None:
 def test_wrong_settings(setting: dict[str, object], words: str) -> None:
     with pytest.raises(SpecError, match=words):
         TASKS.build("listops/d20s", setting)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Settings of every plain type."""
+
+    width: float = 1.0
+    count: int = 1
+    name: str = ""
+    warm: bool = False
+    sizes: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.count < 0:
+            raise ValueError("a count is not negative")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"width": 3, "count": 4, "name": "a", "warm": True},  # plain values, taken as they are
+        {"width": 3, "count": 4, "name": "a", "warm": True, "sizes": [1, 2]},  # a list, converted
+        {"count": True, "width": "3", "sizes": ["1"]},  # texts and truth values that can be read as numbers
+    ],
+)
+def test_plain_settings_are_as_if_converted(settings: dict[str, object]) -> None:
+    import pydantic
+
+    built = validated(Measured, settings, "measured")
+    assert built == pydantic.TypeAdapter(Measured).validate_python(settings)
+    assert [type(value) for value in vars(built).values()] == [float, int, str, bool, tuple]
+
+
+@pytest.mark.parametrize("settings", [{"count": -1}, {"count": -1, "sizes": [1]}])
+def test_a_class_that_refuses_a_value_is_heard(settings: dict[str, object]) -> None:
+    with pytest.raises(SpecError, match=r"measured: settings = .*: a count is not negative"):
+        validated(Measured, settings, "measured")
 
 
 # -- entries ---------------------------------------------------------------------------------------------------------

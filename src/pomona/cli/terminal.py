@@ -11,14 +11,15 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
-CHECK_FAILED, WRONG_USAGE, BAD_INPUT = 1, 2, 3
+if TYPE_CHECKING:
+    from rich.table import Table
+
+CHECK_FAILED, BAD_INPUT = 1, 3  # 2, wrong usage, comes from typer
 
 # Into a file or a pipe lines are wide enough that a path or a fingerprint is not broken in two.
 _WIDTH = None if sys.stdout.isatty() else 160
@@ -57,6 +58,8 @@ def aside(*, really: bool = True) -> Iterator[None]:
 
 def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[object]], *, left: int = 1) -> Table:
     """A plain table; the first `left` columns are text, the others numbers."""
+    from rich.table import Table
+
     made = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
     for position, column in enumerate(columns):
         made.add_column(plain(column), justify="left" if position < left else "right", no_wrap=position >= left)
@@ -81,6 +84,8 @@ def progress(label: str, total: int | None, *, quiet: bool = False) -> Iterator[
     if quiet or not err.is_terminal:
         yield lambda done: None
         return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
     label_column = TextColumn("{task.description}")
     columns = (SpinnerColumn(), label_column, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True) as bar:

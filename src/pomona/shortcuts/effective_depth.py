@@ -29,7 +29,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from pomona.base.arrays import Bools, Ints
 from pomona.base.errors import MeasureError
@@ -202,6 +201,8 @@ def _rejected(family: Ints, follows: Bools, best: int, other: int) -> bool:
     wins, losses = int(follows[differ, best].sum()), int(follows[differ, other].sum())
     if wins + losses == 0:
         return False
+    from scipy import stats  # half a second, which listing papers should not pay
+
     return bool(stats.binomtest(wins, wins + losses, alternative="greater").pvalue < LEVEL)
 
 
@@ -251,6 +252,8 @@ def _homogeneous(groups: Ints, followed: Bools) -> float:
     if len(joined) < 2:
         return 1.0
     table = np.array([[one, size - one] for one, size in joined])
+    from scipy import stats
+
     return float(stats.chi2_contingency(table, correction=False).pvalue)
 
 

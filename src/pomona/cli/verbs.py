@@ -1,0 +1,98 @@
+"""The verbs of the command: every file in `pomona.cli.commands` is one, and its function's signature is its interface.
+
+A verb's file is imported when the verb runs, completes or explains itself. The list that `pomona --help` prints is read
+from the text of the files, so that it needs none of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping, MutableMapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import typer
+from typer.core import TyperGroup
+
+from pomona.cli import commands, terminal
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+def first_line(verb: str) -> str:
+    """What a verb does: the first line of its function's docstring, read without importing its file.
+
+    >>> first_line("ls")
+    'List the tasks and their presets; the models, measures or papers; or the settings of one task.'
+    """
+    module = Verbs.modules()[verb]
+    text = (Path(commands.__path__[0]) / f"{module}.py").read_text(encoding="utf-8")
+    return text.partition(f"\ndef {module}(")[2].partition('"""')[2].partition("\n")[0].removesuffix('"""')
+
+
+class Verbs(Mapping[str, Any]):
+    """The commands by name; each is loaded when it is asked for, and once."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Any] = {}
+
+    @staticmethod
+    def modules() -> dict[str, str]:
+        """Each verb and the file that defines it; a trailing underscore is left out, one inside becomes a hyphen."""
+        names = sorted(module.name for module in pkgutil.iter_modules(commands.__path__))
+        return {name.removesuffix("_").replace("_", "-"): name for name in names}
+
+    @cached_property
+    def _modules(self) -> dict[str, str]:
+        return self.modules()
+
+    def __getitem__(self, verb: str) -> Any:
+        if verb not in self._loaded:
+            name = self._modules[verb]
+            function = getattr(importlib.import_module(f"pomona.cli.commands.{name}"), name)
+            alone = typer.Typer(add_completion=False, rich_markup_mode="rich", context_settings=CONTEXT)
+            alone.command(verb)(function)
+            self._loaded[verb] = typer.main.get_command(alone)
+        return self._loaded[verb]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __contains__(self, verb: object) -> bool:
+        return verb in self._modules
+
+
+class Program(TyperGroup):
+    """The whole command: a group of verbs that are loaded one by one."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = cast(MutableMapping[str, Any], Verbs())
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The list of all verbs. Typer's own would import every one of them."""
+        terminal.out.print(f"\n[bold]Usage:[/bold] {terminal.plain(ctx.command_path)} VERB [OPTIONS] ...\n")
+        terminal.out.print(f"{self.help}\n", soft_wrap=False)
+        _print_list("Verbs", [(verb, first_line(verb)) for verb in self.commands])
+        options = [(", ".join(option.opts), getattr(option, "help", "")) for option in self.get_params(ctx)]
+        _print_list("Options", options)
+        terminal.out.print("[bold]pomona VERB --help[/bold] explains a verb, with an example.")
+
+
+def _print_list(title: str, rows: list[tuple[str, str]]) -> None:
+    table: Table = terminal.table(None, [title, ""], rows, left=2)
+    table.columns[0].style = "bold cyan"
+    table.columns[0].no_wrap = True
+    terminal.out.print(table)
+    terminal.out.print()
