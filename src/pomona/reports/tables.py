@@ -39,8 +39,7 @@ def _cell(entry: Entry | None) -> dict[str, str]:
     cell = {"accuracy": NONE, "interval": "", "depth": NONE, "fits": ""}
     if entry is None:
         return cell
-    value = entry.score.value if entry.score else entry.scores.get("accuracy")
-    interval = entry.score.interval if entry.score else entry.scores.get("interval")
+    value, interval = entry.scores.get("accuracy"), entry.scores.get("interval")
     if isinstance(value, (int, float)):
         cell["accuracy"] = f"{value:.2%}"
     if interval:

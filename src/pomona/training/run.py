@@ -125,20 +125,6 @@ class Recipe:
 
 
 @dataclass(frozen=True, eq=False)
-class Score:
-    """What a measure gives: a number, the examples behind it, and its interval."""
-
-    value: float
-    per_example: npt.NDArray[np.float64]
-    interval: tuple[float, float]
-    higher_is_better: bool = True
-
-    def __repr__(self) -> str:
-        low, high = self.interval
-        return f"Score({self.value:.4f}, {low:.4f} to {high:.4f}, {len(self.per_example):,} examples)"
-
-
-@dataclass(frozen=True, eq=False)
 class Predictions:
     """What a run said about a corpus: an answer and logits a row, and the trees it chose if it chooses any."""
 
