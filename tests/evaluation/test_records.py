@@ -86,13 +86,15 @@ def test_entries_of_today_are_read_as_they_are() -> None:
         {"by": {"length": {"<10": {"rows": 3, "right": "x", "accuracy": 0.1, "interval": [0, 1]}}}},
         {"trees": {"f1_gold": {"value": "high"}}},
         {"measures": {"topsim": 0.5}},
+        {"effective_depth": [{"depth": 3}]},
+        {"effective_depth": 3},
         {"by_length": {"<20": [1]}},
         {"f1_gold": "x"},
         {"by_depth": {"3": [1, 2]}},
     ],
 )
 def test_a_damaged_entry_is_an_error_that_names_the_file(damage: dict[str, Any]) -> None:
-    entry = {"accuracy": 0.5, "rows": 4, **({"by": {}} if damage.keys() & {"trees", "measures"} else {}), **damage}
+    entry = {"accuracy": 0.5, "rows": 4, **({"by": {}} if damage.keys() & {"trees", "measures", "effective_depth"} else {}), **damage}
     with pytest.raises(FormatError, match=r"scores\.json: the scores kept here are not all numbers; evaluate"):
         as_evaluation(entry, "scores.json")
 

@@ -60,9 +60,6 @@ def _converted(old: Record) -> Record:
     }
     if old.get("by_depth"):
         groups["nesting"] = {depth: _questions(group) for depth, group in old["by_depth"].items()}
-    depths = old.get("effective_depth") or []  # one, or one for each question by name
-    if isinstance(depths, dict):
-        depths = [depths] if "depth" in depths else list(depths.values())
     copies = old.get("unknown_copies")
     return {
         "name": "",
@@ -78,10 +75,18 @@ def _converted(old: Record) -> Record:
         "by": {grouping: kept for grouping, kept in groups.items() if kept},
         "trees": {name: {"value": old[name], "interval": None} for name in TREES if old.get(name) is not None},
         "ladder": None,
-        "effective_depth": depths,
+        "effective_depth": _depths(old),
         "measures": {} if copies is None else {"unknown-copies": {"value": copies}},
         "notes": [],
     }
+
+
+def _depths(entry: Record) -> list[Any]:
+    """The effective depths of an entry; earlier versions kept one, or one for each question by its name."""
+    depths = entry.get("effective_depth") or []
+    if isinstance(depths, dict):
+        return [depths] if "depth" in depths else list(depths.values())
+    return depths if isinstance(depths, list) else [depths]
 
 
 def _group(share: float, rows: int, questions: list[int] | None = None) -> Record:
@@ -113,7 +118,7 @@ def _readable(entry: Record) -> bool:
             all(isinstance(groups, dict) and all(map(_readable_group, groups.values())) for groups in groupings)
             and all(isinstance(part, dict) and all(isinstance(one, dict) for one in part.values()) for part in parts)
             and all(is_number(score.get("value")) for score in (entry.get("trees") or {}).values())
-            and isinstance(entry.get("effective_depth", []), (list, dict))
+            and all(map(_readable_depth, _depths(entry)))
         )
     shares = [entry.get(f"by_{grouping}") or {} for grouping in ("length", "nesting")]
     depths = entry.get("by_depth") or {}
@@ -122,7 +127,22 @@ def _readable(entry: Record) -> bool:
         and all(is_number(entry.get(name)) for name in (*TREES, "rows", "malformed", "unknown_copies"))
         and isinstance(depths, dict)
         and all(isinstance(group, dict) and {"rows", "both"} <= group.keys() for group in depths.values())
-        and isinstance(entry.get("effective_depth", []), (list, dict))
+        and all(map(_readable_depth, _depths(entry)))
+    )
+
+
+def _readable_depth(depth: Any) -> bool:
+    """Whether this is the dictionary of an effective depth."""
+    return (
+        isinstance(depth, dict)
+        and {"depth", "interval", "fits", "unlike", "rival"} <= depth.keys()
+        and isinstance(depth["interval"], list)
+        and len(depth["interval"]) == 2
+        and isinstance(depth["unlike"], list)
+        and all(depth.get(key) is not None and is_number(depth[key]) for key in ("contested", "explained", "margin"))
+        and isinstance(depth.get("agreement"), list)
+        and bool(depth["agreement"])
+        and all(share is not None and is_number(share) for share in depth["agreement"])
     )
 
 

@@ -45,8 +45,8 @@ class Entry:
     @property
     def depth(self) -> dict[str, Any] | None:
         """The effective depth of the answers to the last question."""
-        depths = self.scores.get("effective_depth") or [None]
-        return depths[-1] if isinstance(depths, list) else None
+        depths: list[dict[str, Any]] = self.scores.get("effective_depth") or []
+        return depths[-1] if depths else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,7 +34,7 @@ from pomona.reports.inputs import gather
 from pomona.reports.packing import answers_block, corpus_block
 from pomona.reports.plots import all_plots
 from pomona.reports.style import Plot
-from pomona.reports.tables import certificate_rows, depth_words, fit_rows, paper_tables, run_rows
+from pomona.reports.tables import certificate_rows, depth_words, fit_rows, measure_rows, paper_tables, run_rows
 from pomona.trees.drawing import shortened, visible
 
 MARK = '<meta name="generator" content="pomona report">'
@@ -119,6 +119,7 @@ def html(found: Report, plots: Sequence[Plot], title: str, examples: int, *, wit
         plots=plots,
         runs=run_rows(found),
         depths=[depth_words(found, test) for test in found.tests],
+        measures=[measure_rows(found, test) for test in found.tests],
         papers=paper_tables(found),
         certificates=certificate_rows(found),
         fits=fit_rows(found),

@@ -174,9 +174,17 @@ class SequenceModel(Model):
     """A model that reads whole sequences; it knows the words and answers of the corpus that it is trained on."""
 
     example = "orchard/hard/min-max"
+    answers: int = 2  # how many an example asks for
 
     def words(self, corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         return words_of(corpus)
 
     def read(self, corpus: Corpus, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> Sequences:
-        return Sequences.of(corpus, vocabulary, outcomes)
+        sequences = Sequences.of(corpus, vocabulary, outcomes)
+        questions = sequences.targets.shape[1]
+        if questions != self.answers:
+            raise RunError(
+                f"{corpus!r} asks {questions} question{'s' if questions > 1 else ''} an example, and this model answers "
+                f"{self.answers}; set answers={questions} when it is trained"
+            )
+        return sequences
