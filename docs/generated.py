@@ -151,7 +151,7 @@ def everything(path: Path) -> str:
 
 
 def _catalogue() -> str:
-    """Every name with its settings, its splits or its functions."""
+    """Every name with its settings, its splits or what it reads."""
     parts = []
     for kind, shown in _ABOUT.items():
         rows = [(f"`{name}`", one["about"], shown(one)) for name, one in listing(kind).items()]
@@ -166,10 +166,10 @@ def _settings(one: dict[str, Any]) -> str:
 _ABOUT: dict[str, Callable[[dict[str, Any]], str]] = {
     "tasks": lambda one: ", ".join(f"{split} {count:,}" for split, count in reversed(one["splits"].items())),
     "models": _settings,
-    "measures": lambda one: ", ".join(f"`{name}`" for name in one["functions"]),
+    "measures": lambda one: f"{' and '.join(one['reads'])}; {_settings(one)}".removesuffix("; "),
     "papers": lambda one: ", ".join(one["places"]),
 }
-_HEADS = {"tasks": "rows of each split", "models": "settings", "measures": "functions", "papers": "tables and figures"}
+_HEADS = {"tasks": "rows of each split", "models": "settings", "measures": "reads; settings", "papers": "tables and figures"}
 
 
 def _api() -> str:

@@ -12,7 +12,9 @@ import numpy as np
 from pomona.data import formats
 from pomona.data.corpus import Corpus
 from pomona.data.task import generate
-from pomona.evaluation.scoring import scores_of
+from pomona.evaluation.accuracy import answers_from
+from pomona.evaluation.evaluation import Evaluation
+from pomona.evaluation.records import keep
 from pomona.fairness import certify
 from pomona.tasks.propositional import every_sentence
 from pomona.training.predictions import Predictions
@@ -42,8 +44,7 @@ def add_run(folder: Path, recipe: Recipe, corpus: Corpus, predictions: Predictio
         [{"epoch": at, "loss": 2 / (at + 1), "train": 0.5, "dev": 0.6 + 0.05 * at, "rate": 0.01} for at in range(4)]
     )
     run.write("summary.json", {"best_epoch": 3, "dev": 0.75, "core_seconds": 1.0})
-    run.add_predictions(name, predictions)
-    run.add_scores(name, scores_of(corpus, predictions))
+    keep(run, name, predictions, Evaluation.of(corpus, answers_from(predictions, corpus, name)))
     return run
 
 

@@ -12,21 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import generated
-import pomona.measures
-import pomona.models
-import pomona.papers
-import pomona.tasks
 from pomona.base.errors import SpecError
 from pomona.cli import catalogue
+from pomona.cli.main import app
 from pomona.data.task import TASKS
+from pomona.evaluation.measure import MEASURES
 from pomona.models.model import MODELS
 from pomona.papers.reproduce import PAPERS
 
 ROOT = Path(__file__).parents[1]
 README, EXTENDING = ROOT / "README.md", ROOT / "docs" / "extending.md"
-FOLDERS = {"tasks": TASKS, "models": MODELS, "measures": None, "papers": PAPERS}
+FOLDERS = {"tasks": TASKS, "models": MODELS, "measures": MEASURES, "papers": PAPERS}
 PYTHON = re.compile(r"```python\n(.*?)```", re.S)
 
 # -- what is made from the code --------------------------------------------------------------------------------------
@@ -44,7 +43,7 @@ def test_the_readme_has_every_table_and_a_table_every_name() -> None:
     assert set(blocks) == {"tasks", "models", "measures", "map", "reproduced"}
     for kind in ("tasks", "models", "measures"):
         names = {name.partition("/")[0] for name in catalogue.listing(kind)}
-        assert set(re.findall(r"^\| `(\w+)` \|", blocks[kind], re.M)) == names
+        assert set(re.findall(r"^\| `([\w-]+)` \|", blocks[kind], re.M)) == names
     models = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `(\w+)` \| `[\w/-]+` \|", models, re.M)) == set(catalogue.listing("models"))
 
@@ -123,12 +122,12 @@ def new_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
         if str(home) not in package.__path__:
             monkeypatch.setattr(package, "__path__", [*package.__path__, str(home)])
     importlib.invalidate_caches()
-    known = {folder: set(registry._entries) for folder, registry in FOLDERS.items() if registry}
+    known = {folder: set(registry._entries) for folder, registry in FOLDERS.items()}
     modules = set(sys.modules)
     yield [folder for folder, _, _ in files]
     for folder, registry in FOLDERS.items():
-        for name in set(registry._entries) - known[folder] if registry else ():
-            if name in ("coins", "mean", "coins_2026"):
+        for name in set(registry._entries) - known[folder]:
+            if name in ("coins", "mean", "digit-distance", "coins_2026"):
                 del registry._entries[name]
     for module in set(sys.modules) - modules:
         if re.fullmatch(r"pomona\.[a-z.]+\.(coins|mean|digit_distance|coins_2026)", module):
@@ -146,6 +145,13 @@ def test_four_new_files_are_a_laboratory(
     for code in uses:
         exec(compile(code, "extending.md", "exec"), world)
     assert "Score(" in capsys.readouterr().out
+    commands = re.findall(r"^pomona (.*)$", EXTENDING.read_text(encoding="utf-8"), re.M)
+    assert len(commands) == 4
+    for command in commands:
+        done = CliRunner().invoke(app, command.split())
+        assert done.exit_code == 0, done.output
+        assert "digit-distance" in done.output or command.startswith("report")
+    assert "digit-distance" in Path("report", "index.html").read_text(encoding="utf-8")
     cell = json.loads((tmp_path / "results" / "coins_2026.json").read_text())["cells"][0]
     assert cell["printed"] == 21.0
     assert 0 <= cell["measured"] <= 100
@@ -160,10 +166,8 @@ def test_the_catalogue_has_what_the_folders_have() -> None:
         found = catalogue.listing(kind)
         assert all(one["about"] for one in found.values()), kind
         assert json.loads(json.dumps(found)) == found
-    home = Path(pomona.measures.__file__).parent
-    assert {path.stem for path in home.glob("[!_]*.py")} < set(catalogue.listing("measures"))
-    assert {"tre", "shuffle_test"} <= set(catalogue.listing("measures")["reconstruction"]["functions"])
-    assert "Certificate" not in catalogue.listing("measures")["fairness"]["functions"]
+    assert catalogue.listing("measures")["topsim"]["reads"] == ["meanings", "messages"]
+    assert catalogue.listing("measures")["parse-f1"]["settings"] == {"average": "macro", "root": True, "leaves": False}
     assert "Table 1" in catalogue.listing("papers")["listops_2018"]["places"]
     with pytest.raises(SpecError, match=r"there are no 'modles'\. Did you mean 'models'\?"):
         catalogue.listing("modles")

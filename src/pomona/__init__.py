@@ -30,7 +30,7 @@ _HOME = {
     "Predictions": "training.predictions",
     "Recipe": "training.recipe",
     "Run": "training.run",
-    "Score": "training.run",
+    "Score": "evaluation.score",
     "Task": "data.task",
     "TreFit": "representations.tre",
     "certify": "fairness",
@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     from pomona.evaluation.comparison import Comparison, compare
     from pomona.evaluation.evaluation import Evaluation
     from pomona.evaluation.parse_f1 import parse_f1
+    from pomona.evaluation.score import Score
     from pomona.evaluation.subjects import evaluate
     from pomona.fairness import Certificate, certify, check, compose, fair_for, fold, learn, minimal, mirror
     from pomona.models.model import MODELS
@@ -112,7 +113,7 @@ if TYPE_CHECKING:
     from pomona.training.predict import predict, represent
     from pomona.training.predictions import Predictions
     from pomona.training.recipe import Recipe
-    from pomona.training.run import Run, Score
+    from pomona.training.run import Run
     from pomona.trees.brackets import read as read_tree
     from pomona.trees.brackets import write as write_tree
     from pomona.trees.drawing import draw, svg

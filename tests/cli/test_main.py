@@ -100,7 +100,7 @@ def test_ls(run: Run) -> None:
     ("kind", "name", "about"),
     [
         ("models", "treelstm", "A TreeLSTM that is given the gold trees."),
-        ("measures", "parse_f1", "How far two trees over the same sentence agree"),
+        ("measures", "parse-f1", "How far the trees that a model built agree with the gold trees"),
         ("papers", "listops_2018", "ListOps: A Diagnostic Dataset"),
     ],
 )

@@ -13,7 +13,7 @@ from pomona.base.errors import MeasureError
 from pomona.data.answers import Answers
 from pomona.data.groups import groups_of
 from pomona.evaluation import significance as sig
-from pomona.evaluation.evaluation import evaluated
+from pomona.evaluation.evaluation import Evaluation
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def model(corpus: pm.Corpus, name: str, noise: float, seed: int) -> pm.Evaluatio
     random = np.random.default_rng(seed)
     right = corpus.targets.astype(np.int64)
     given = np.where(random.random(right.shape) < noise, (right + 1) % 10, right)
-    return evaluated(corpus, Answers(name, given), ladders=False)
+    return Evaluation.of(corpus, Answers(name, given))
 
 
 def test_a_pair(corpus: pm.Corpus) -> None:
@@ -34,8 +34,12 @@ def test_a_pair(corpus: pm.Corpus) -> None:
     (pair,) = found.pairs
     assert pair.difference == sig.paired_difference(a.right, b.right)
     assert pair.p_value == pair.adjusted == sig.mcnemar(a.right, b.right) < 0.001
-    assert pair.only_first is not None
-    assert pair.only_second is not None
+    right = [(one.given[:, 0] == corpus.targets[:, 0]).tolist() for one in (a, b)]
+    only_first = sum(mine and not theirs for mine, theirs in zip(*right, strict=True))
+    only_second = sum(theirs and not mine for mine, theirs in zip(*right, strict=True))
+    assert 0 < only_second < only_first
+    assert (pair.only_first, pair.only_second) == (only_first, only_second)
+    assert pair.difference.value == (only_first - only_second) / 150
     assert pair.detectable == sig.detectable(150, (pair.only_first + pair.only_second) / 150)
     groups = groups_of(corpus, "derivation")[1]
     assert pair.clustered == sig.clustered_difference(a.right, b.right, groups)

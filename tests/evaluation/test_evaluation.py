@@ -17,7 +17,8 @@ from pomona.base.errors import FormatError, MeasureError, RunError, SpecError
 from pomona.data.answers import Answers, answers_given, ids_of
 from pomona.data.groups import FIELDS, groups_of
 from pomona.evaluation.accuracy import wilson
-from pomona.evaluation.evaluation import evaluated
+from pomona.evaluation.baselines import Baselines
+from pomona.evaluation.evaluation import Evaluation
 from pomona.evaluation.parse_f1 import parse_f1
 from pomona.models.model import MODELS, Shape
 from pomona.trees import brackets
@@ -77,7 +78,7 @@ def test_first_second_and_both_answers() -> None:
     given = corpus.targets.astype(np.int64).copy()
     given[:30, 1] = (given[:30, 1] + 1) % 10
     given[20:40, 0] = -1
-    found = evaluated(corpus, Answers("mine", given), ladders=False)
+    found = Evaluation.of(corpus, Answers("mine", given))
     assert [one.value for one in found.questions] == [100 / 120, 90 / 120]
     assert found.accuracy.value == 80 / 120
     assert (found.wrong, found.unparsed) == (20, 20)
@@ -150,11 +151,11 @@ def test_examples_without_answers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(MeasureError, match=r"1 of 2 examples have no known answer .first: 'y'"):
         pm.evaluate([1, None], pm.read(path))  # what is unknown and what was not said are not the same answer
     with pytest.raises(MeasureError, match="is empty: there is nothing to evaluate on"):
-        evaluated(data("listops")[:0], Answers("none", np.zeros((0, 1), np.int64)))
+        Evaluation.of(data("listops")[:0], Answers("none", np.zeros((0, 1), np.int64)))
     file = tmp_path / "nothing.jsonl"
     file.write_text('{"tree": {"type": "a"}, "target": []}\n')
     with pytest.raises(MeasureError, match="asks for nothing"):
-        evaluated(pm.read(file), Answers("none", np.zeros((1, 0), np.int64)))
+        Evaluation.of(pm.read(file), Answers("none", np.zeros((1, 0), np.int64)))
 
 
 # -- trees -----------------------------------------------------------------------------------------------------------
@@ -182,8 +183,12 @@ def test_trees_that_have_nothing_to_stand_beside(tmp_path: Path) -> None:
     answers = tmp_path / "a.jsonl"
     tree = "( ( the larger ) ( of two ) )"
     answers.write_text(json.dumps({"id": "x", "prediction": 2, "tree": tree}) + "\n")
+    found = pm.evaluate(answers, pm.read(path), ladders=False)
+    assert (found.accuracy.value, dict(found.trees)) == (1.0, {})
+    assert found.notes[0].startswith("No scores of trees: the trees of ")
+    assert "do not stand over its tokens" in found.notes[0]
     with pytest.raises(MeasureError, match="do not stand over its tokens"):
-        pm.evaluate(answers, pm.read(path))
+        pm.evaluate(answers, pm.read(path), ladders=False, measures=["parse-f1"])
 
 
 # -- functions -------------------------------------------------------------------------------------------------------
@@ -404,7 +409,7 @@ def test_answers_of_another_shape_are_refused() -> None:
 
 def test_one_example_has_no_ladder_and_says_so() -> None:
     corpus = data("listops")[:1]
-    found = evaluated(corpus, Answers("one", corpus.targets.astype(np.int64)))
+    found = Evaluation.of(corpus, Answers("one", corpus.targets.astype(np.int64)), Baselines(corpus))
     assert found.ladder is None
     assert [note.partition(":")[0] for note in found.notes] == ["No ladder", "No effective depth"]
     assert "too few" in found.notes[0]

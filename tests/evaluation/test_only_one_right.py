@@ -6,7 +6,7 @@ import numpy as np
 
 import pomona as pm
 from pomona.data.answers import Answers
-from pomona.evaluation.evaluation import evaluated
+from pomona.evaluation.evaluation import Evaluation
 
 
 def test_the_first_count_is_that_of_the_first_model() -> None:
@@ -15,7 +15,7 @@ def test_the_first_count_is_that_of_the_first_model() -> None:
     few, many = right.copy(), right.copy()
     few[:3], many[10:27] = (right[:3] + 1) % 10, (right[10:27] + 1) % 10
     first, second = (
-        evaluated(corpus, Answers(name, given), ladders=False) for name, given in (("few", few), ("many", many))
+        Evaluation.of(corpus, Answers(name, given)) for name, given in (("few", few), ("many", many))
     )
     (pair,) = pm.compare(first, second).pairs
     assert (pair.only_first, pair.only_second) == (17, 3)

@@ -18,16 +18,8 @@ from scipy import stats
 
 import oracles
 from pomona.base.errors import MeasureError, SpecError
-from pomona.evaluation.parse_f1 import (
-    average_depth,
-    expected_branching_f1,
-    expected_depth,
-    expected_f1,
-    expected_self_f1,
-    list_recall,
-    parse_f1,
-    self_f1,
-)
+from pomona.evaluation.parse_f1 import average_depth, list_recall, parse_f1, self_f1
+from pomona.evaluation.random_trees import expected_branching_f1, expected_depth, expected_f1, expected_self_f1
 from pomona.trees import brackets
 from pomona.trees.binary import binarise, branching, random_trees
 from pomona.trees.forest import Forest

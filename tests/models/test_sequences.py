@@ -11,7 +11,8 @@ import pomona as pm
 import pomona.models.inputs.sequences
 from pomona.base.errors import RunError, SpecError
 from pomona.data.task import generate
-from pomona.evaluation.scoring import scores_of
+from pomona.evaluation.measure import measure
+from pomona.evaluation.subjects import evaluate
 from pomona.models.inputs.sequences import EOS, MALFORMED, SPECIAL, UNKNOWN, Sequences, words_of
 from pomona.models.model import MODELS, Shape, seeded
 from pomona.training.predictions import Predictions
@@ -139,19 +140,17 @@ def test_scores_report_depth_malformed_answers_and_unknown_copies(corpus, deep):
     answers[10:15, 0] = (answers[10:15, 0] + 1) % 10
     logits = np.eye(11, dtype=np.float32)[answers]
     predictions = Predictions(deep.fingerprint, outcomes, logits, vocabulary=vocabulary)
-    found = scores_of(deep, predictions)
-    scored = found["by_depth"]["12"]
-    assert scored["rows"] == 30
-    assert scored["first"][0] == pytest.approx(25 / 30, abs=1e-5)
-    assert scored["second"][0] == pytest.approx(20 / 30, abs=1e-5)
-    assert scored["both"][0] == pytest.approx(15 / 30, abs=1e-5)
-    assert scored["both"][1] < 0.5 < scored["both"][2]
-    assert found["malformed"] == pytest.approx(10 / 30)
+    found = evaluate(predictions, deep, ladders=False)
+    (group,) = found.by("nesting")
+    assert (group.name, group.rows, group.questions, group.right, group.unparsed) == ("12", 30, (25, 20), 15, 10)
+    assert group.interval[0] < 0.5 < group.interval[1]
+    assert found.unparsed == 10
     arguments = [
         example.tokens[place + 1] for example in deep for place, word in enumerate(example.tokens) if word == "[COPY"
     ]
-    assert found["unknown_copies"] == pytest.approx(np.mean([one not in vocabulary for one in arguments]))
-    assert found["unknown_copies"] > 0
+    unknown = measure("unknown-copies", found)["value"]
+    assert unknown == pytest.approx(np.mean([one not in vocabulary for one in arguments]))
+    assert unknown > 0
 
 
 def test_too_long_is_an_error(corpus, monkeypatch):

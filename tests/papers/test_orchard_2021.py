@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pomona.papers import orchard_2021 as paper
-from pomona.papers.orchard_2021 import Curve, recipes, trends
+from pomona.papers.orchard_2021 import paper
+from pomona.papers.orchard_2021.paper import recipes
+from pomona.papers.orchard_2021.trends import Curve, trends
 from pomona.papers.reproduce import BUDGETS, reproduce
 from pomona.training.checkpoints import model_of
 
@@ -23,7 +24,7 @@ def test_every_row_has_recipes_whose_models_can_be_built(budget):
 
 
 def test_the_printed_numbers_are_cells_of_their_figures():
-    places = list(paper._places())
+    places = list(paper.points())
     assert len(places) == len(set(places))
     assert ("Figure 4", "LSTM hard min-max", 12, "first") in places
     assert ("Figure 5", "Transformer hard first-last", 12, "first") in places
@@ -34,16 +35,15 @@ def test_the_printed_numbers_are_cells_of_their_figures():
 def curve(first, second, both, rows=400):
     """A run whose shares are the same at all depths, or fall from the one of a pair at depth 6 to the other at 12."""
 
-    def shares(value, depth):
+    def right(value, depth):
         begin, end = value if isinstance(value, tuple) else (value, value)
-        return [begin + (end - begin) * max(0, depth - 6) / 6, 0.0, 1.0]
+        return rows * (begin + (end - begin) * max(0, depth - 6) / 6)
 
-    asked = {"first": first, "second": second, "both": both}
-    by_depth = {
-        str(depth): {"rows": rows, **{name: shares(value, depth) for name, value in asked.items()}}
+    by_nesting = {
+        str(depth): {"rows": rows, "right": right(both, depth), "questions": [right(one, depth) for one in (first, second)]}
         for depth in paper.DEPTHS
     }
-    return Curve((by_depth, by_depth))
+    return Curve((by_nesting, by_nesting))
 
 
 def as_printed():
@@ -108,7 +108,8 @@ def test_smoke_trains_a_row_and_sets_it_beside_its_shortcuts(tmp_path):
     assert 0 < beside["ceiling"]["12"][1] <= 100
     assert beside["by hand, top 6"]["6"][0] == 100
     assert set(found["runs"][0]["scores"]["effective_depth"]) == {"first", "second"}
-    assert found["runs"][0]["scores"]["unknown_copies"] is None  # it follows links and reads no arguments
+    unknown = found["runs"][0]["scores"]["measures"]["unknown-copies"]
+    assert unknown == {"value": None}  # it follows links and reads no arguments
     again = reproduce("orchard_2021", budget="smoke", rows=[row], folder=tmp_path, train_missing=False)
     assert [cell["measured"] for cell in again["cells"]] == [cell["measured"] for cell in found["cells"]]
     elsewhere = {"budget": "smoke", "folder": tmp_path / "none", "out": tmp_path / "cells.json", "train_missing": False}

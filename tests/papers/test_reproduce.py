@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from pomona.base.errors import FormatError, MeasureError, SpecError
 from pomona.data import formats
 from pomona.data.task import generate
-from pomona.evaluation.accuracy import accuracy, grouped, wilson
-from pomona.evaluation.scoring import scores_of
+from pomona.evaluation.accuracy import accuracy, wilson
+from pomona.evaluation.subjects import evaluate
 from pomona.papers import listops_2018
 from pomona.papers.reproduce import reproduce
 from pomona.training.predictions import Predictions
@@ -58,23 +58,20 @@ def test_predictions_about_another_corpus_are_refused(corpus):
         accuracy(corpus, predictions_for(corpus, [0, 1, 2]))
 
 
-def test_groups_hold_every_row_once(corpus):
-    score = accuracy(corpus, predictions_for(corpus, corpus.targets[:, 0]))
-    found = grouped(score, corpus.lengths, (10, 20, 50))
-    assert list(found) == ["<10", "10-19", "20-49", "50+"]
-    assert sum(rows for _, rows in found.values()) == len(corpus)
-    assert found["<10"][1] == int((corpus.lengths < 10).sum())
-
-
 def test_scores_of_known_trees(corpus):
     gold = binarise(corpus.forest)
-    scores = scores_of(corpus, predictions_for(corpus, corpus.targets[:, 0], gold))
-    assert scores["accuracy"] == scores["f1_gold"] == scores["list_recall"] == 1.0
-    left = scores_of(corpus, predictions_for(corpus, corpus.targets[:, 0], branching(corpus.lengths, "left")))
+    scores = trees_of(corpus, gold)
+    assert scores["f1_gold"] == scores["list_recall"] == 1.0
+    left = trees_of(corpus, branching(corpus.lengths, "left"))
     assert left["f1_left"] == 1.0
     assert left["f1_gold"] == pytest.approx(scores["f1_left"])
-    assert "f1_gold" not in scores_of(corpus, predictions_for(corpus, corpus.targets[:, 0]))
-    json.dumps(scores, allow_nan=False)
+    assert trees_of(corpus, None) == {}
+
+
+def trees_of(corpus, trees):
+    found = evaluate(predictions_for(corpus, corpus.targets[:, 0], trees), corpus, ladders=False).as_dict()
+    assert found["accuracy"] == 1.0
+    return {name: score["value"] for name, score in json.loads(json.dumps(found, allow_nan=False))["trees"].items()}
 
 
 def test_every_row_of_the_paper_has_recipes_or_needs_none():
@@ -161,11 +158,12 @@ def test_the_commands_train_evaluate_and_parse(tmp_path):
     assert "Best dev" in command.invoke(app, order, catch_exceptions=False).stdout
     told = command.invoke(app, ["evaluate", str(folder), "--data", str(data), "--name", "test", "--json"])
     assert json.loads(told.stdout)["rows"] == 20
-    assert Run.read(folder).scores["test"]["accuracy"] == json.loads(told.stdout)["accuracy"]
+    assert Run.read(folder).scores["test"] == json.loads(told.stdout)
     assert "F1 with gold" in command.invoke(app, ["evaluate", str(folder), "--data", str(data)]).stdout
     text = "[MAX 2 9 [MIN 4 7 ] 0 ]"
     parsed = json.loads(command.invoke(app, ["parse", str(folder), text, "--json"]).stdout)
     assert parsed["truth"] == 9
-    assert parsed["tree"].replace("( ", "").replace(") ", "").split() != []
+    assert [word for word in parsed["tree"].split() if word not in "()"] == text.split()
+    assert parsed["tree"].count("(") == len(text.split()) - 1  # binary
     assert parsed["gold"].startswith("( ( ( ( ( [MAX 2 ) 9 )")
     assert "chosen" in command.invoke(app, ["parse", str(folder), text]).stdout

@@ -23,7 +23,7 @@ from pomona.base.errors import FormatError, PomonaError, SpecError
 from pomona.cli import main as cli
 from pomona.data.corpus import Corpus
 from pomona.data.formats import write
-from pomona.reports.collect import collect, distinct, kept_shares, shares
+from pomona.reports.collect import collect, distinct
 from pomona.reports.inputs import gather
 from pomona.reports.packing import answers_block, corpus_block, narrow, pack, unpack
 from pomona.reports.page import MARK, embedded, report
@@ -184,15 +184,31 @@ class TestTheNumbers:
         rungs = {row["rung"] for row in plot.spec["layer"][0]["data"]["values"]}
         assert {"most frequent answer", "top 1 level"} <= rungs
 
-    def test_kept_shares_read_scores_and_nothing_else(self) -> None:
-        right = np.array([1.0, 0.0, 1.0, 1.0])
-        direct = shares(right, np.array([0, 1, 1, 5]), (1, 3))
-        kept = {
-            row["group"].replace("0", "<1") if row["group"] == "0" else row["group"]: [row["share"], row["examples"]]
-            for row in direct
-        }
-        assert kept_shares(kept) == direct
-        assert kept_shares(None) == kept_shares({"a": 3, "b": [0.5, 0]}) == []
+    def test_without_the_examples_the_kept_groups_are_plotted(self, tmp_path: Path) -> None:
+        """What scores.json keeps is what the examples themselves would show."""
+        corpus = pm.generate("listops/d20s", "test", 77, **SMALL)
+        add_run(tmp_path / "run", Recipe("lstm", data_settings=SMALL), corpus, said(corpus, 0.7, 1))
+        write(corpus, tmp_path / "test.parquet")
+        kept, direct = (
+            {plot.key: plot for plot in all_plots(collect(gather([tmp_path / "run"]), data))}
+            for data in ([], [str(tmp_path / "test.parquet")])
+        )
+        for key in ("accuracy-nesting-1", "accuracy-dependency-1", "accuracy-length-1"):
+            rows, others = (plots[key].spec["layer"][-1]["data"]["values"] for plots in (kept, direct))
+            assert rows == others
+            assert rows
+
+    def test_baselines_are_grouped_as_runs_are(self, material: Path) -> None:
+        (test,) = collect(gather([material / "runs"])).tests
+        plot = next(plot for plot in all_plots(collect(gather([material / "runs"]))) if plot.key == "accuracy-length-1")
+        rows = [row for row in plot.spec["layer"][0]["data"]["values"] if row["rung"] == "top 1 level"]
+        runs = [row for row in plot.spec["layer"][-1]["data"]["values"] if row["run"] == "good"]
+        assert [row["group"] for row in rows] == [row["group"] for row in runs]
+        right = test.ladder["top 1 level"].right[:, 0]
+        for row in rows:
+            low, high = map(int, row["group"].removeprefix("<").split("-")) if "-" in row["group"] else (0, 9)
+            inside = (test.corpus.lengths >= low) & (test.corpus.lengths <= high)
+            assert row["share"] == pytest.approx(right[inside].mean())
 
     def test_unmeasured_cells_are_dashes_and_no_points(self, page: str, material: Path) -> None:
         found = collect(gather([material / "paper.json"]))
@@ -269,11 +285,11 @@ class TestPacking:
     def test_trees_and_answers_come_back(self, material: Path) -> None:
         (test,) = collect(gather([material / "runs"])).tests
         entry = test.entries[1]
-        assert entry.score is not None
+        assert entry.evaluation is not None
         back = unpack(answers_block(entry, "latent", 240))
         trees = random_trees(small_test().lengths, seed=5)
         assert back["arities"].tolist() == trees.arity.tolist()
-        assert back["right"].tolist() == entry.score.per_example.astype(int).tolist()
+        assert back["right"].tolist() == entry.evaluation.right.astype(int).tolist()
 
 
 def blocks(page: str) -> Any:
@@ -406,9 +422,9 @@ def test_hostile_predictions_outside_the_outcomes_are_wrong_answers(tmp_path: Pa
     add_run(tmp_path / "run", Recipe("lstm", data_settings=SMALL), corpus, predictions)
     (test,) = collect(gather([tmp_path / "run"])).tests
     (entry,) = test.entries
-    assert entry.score is not None
+    assert entry.evaluation is not None
     nines = np.array([corpus[row].target[0] == 9 for row in range(len(corpus))])
-    assert np.array_equal(entry.score.per_example == 0, nines)
+    assert np.array_equal(~entry.evaluation.right, nines)
     assert HOSTILE in answers_block(entry, "run", 240)["texts"]
 
 
@@ -423,8 +439,8 @@ def test_two_questions_an_example_are_one_answer_in_the_explorer(tmp_path: Path)
     add_run(tmp_path / "run", Recipe("lstm", data="orchard/easy/min-max", data_settings=few), corpus, predictions)
     (test,) = collect(gather([tmp_path / "run"])).tests
     (entry,) = test.entries
-    assert entry.score is not None
-    assert entry.score.value == pytest.approx(1 - len(range(0, len(corpus), 3)) / len(corpus))
+    assert entry.evaluation is not None
+    assert entry.evaluation.accuracy.value == pytest.approx(1 - len(range(0, len(corpus), 3)) / len(corpus))
     assert entry.depth is not None
     assert any("answers to the last one" in note for note in test.notes)
     block, gold = answers_block(entry, "run", 40), corpus_block(corpus, 40)

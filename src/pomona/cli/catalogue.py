@@ -2,36 +2,18 @@
 
     listing("models")["treelstm"]       {"about": "A TreeLSTM that is given the gold trees.", "settings": {...}, ...}
 
-Models and papers bring torch with them, so each kind is imported when it is asked for. Measures are plain functions in
-files of their own: they are read, not run.
+Models and papers bring torch with them, so each kind is imported when it is asked for.
 """
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from pomona.base.errors import SpecError, did_you_mean
 from pomona.base.registry import settings_of
 
 Listing = dict[str, dict[str, Any]]
-
-_MEASURES = {
-    "accuracy": "evaluation/accuracy.py",
-    "disentanglement": "representations/disentanglement.py",
-    "edit_distance": "representations/edit_distance.py",
-    "effective_depth": "shortcuts/effective_depth.py",
-    "fairness": "fairness/__init__.py",
-    "information": "representations/information.py",
-    "parse_f1": "evaluation/parse_f1.py",
-    "reconstruction": "representations/tre/__init__.py",
-    "shortcuts": "shortcuts/ladder.py",
-    "significance": "evaluation/significance.py",
-    "topographic": "representations/topographic.py",
-}
-
 
 def listing(kind: str) -> Listing:
     """Everything of one kind by name, as plain JSON values; each has `about`, a line."""
@@ -80,21 +62,17 @@ def _papers() -> Listing:
 
 
 def _measures() -> Listing:
-    home = Path(__file__).parents[1]
-    files = {name: home / path for name, path in _MEASURES.items()}
-    files |= {path.stem: path for path in (home / "measures").glob("[!_]*.py")}
-    return {name: _read(path) for name, path in sorted(files.items())}
+    from pomona.evaluation.measure import MEASURES, ItemMeasure
 
-
-def _read(path: Path) -> dict[str, Any]:
-    """The first line of a module and its public functions: those it defines or, if it only collects, lists."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and any(getattr(one, "id", "") == "__all__" for one in node.targets):
-            functions = [name for name in ast.literal_eval(node.value) if name.islower()]
-    about = (ast.get_docstring(tree) or "").partition("\n")[0]
-    return {"about": about, "functions": [name for name in functions if not name.startswith("_")]}
+    return {
+        entry.name: {
+            "about": entry.about,
+            "reads": list(entry.kind.reads) if issubclass(entry.kind, ItemMeasure) else ["an evaluation"],
+            "settings": settings_of(MEASURES.build(entry.name)),
+        }
+        for entry in MEASURES.entries()
+        if entry.kind.__module__.startswith("pomona.")
+    }
 
 
 KINDS: dict[str, Callable[[], Listing]] = {

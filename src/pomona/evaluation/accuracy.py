@@ -1,45 +1,61 @@
-"""How often the answer is right, with the interval of so many examples, and by any grouping of them.
+"""How often the answers are right, with Wilson's interval.
 
-score = accuracy(corpus, predictions)
-score.value, score.interval                       Wilson's 95 % interval of a share
-grouped(score, corpus.lengths, (20, 50, 100))     {"<20": (share, rows), "20-49": ..., "100+": ...}
+    score = accuracy(corpus, predictions)     predictions of a run
+    score.value, score.interval               the share of examples whose answers are all right
+    share_of(right)                           the same for booleans of your own
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.arrays import Ints
+from pomona.base.arrays import Bools
 from pomona.base.errors import MeasureError
+from pomona.data.answers import Answers, all_asked
 from pomona.data.corpus import Corpus
+from pomona.evaluation.score import Score
 from pomona.training.predictions import Predictions
-from pomona.training.run import Score
 
 
 def accuracy(corpus: Corpus, predictions: Predictions) -> Score:
     """The share of examples whose answers are all right; the predictions must be about this very corpus."""
-    right = np.asarray(right_answers(corpus, predictions).all(1), np.float64)
-    return Score(float(right.mean()), right, wilson(int(right.sum()), len(right)))
+    wanted = all_asked(corpus)
+    answers = answers_from(predictions, corpus)
+    check_shape(answers, wanted)
+    return share_of((answers.given == wanted).all(axis=1))
 
 
-def right_answers(corpus: Corpus, predictions: Predictions) -> npt.NDArray[np.bool_]:
-    """[rows, answers]: which of the answers to each example are right."""
-    check_same(corpus, predictions)
+def share_of(right: Bools) -> Score:
+    """The share of True among booleans, one for each example."""
+    values = np.asarray(right, np.float64)
+    return Score(float(values.mean()), values, wilson(int(values.sum()), len(values)))
+
+
+def answers_from(predictions: Predictions, corpus: Corpus, name: str = "predictions") -> Answers:
+    """A run's predictions as answers to this corpus; an outcome that the corpus does not have is unparsed."""
+    _check_same(corpus, predictions)
     answers = predictions.answers.reshape(len(corpus), -1)
-    if answers.shape != corpus.targets.shape:
-        raise MeasureError(f"{answers.shape[1]} answers to each example, which has {corpus.targets.shape[1]}")
-    place = {outcome: number for number, outcome in enumerate(predictions.outcomes)}
-    targets = np.array([*(place.get(outcome, -1) for outcome in corpus.outcomes), -1])[corpus.targets]
-    return np.asarray(answers == targets)
+    return Answers(name, positions(predictions.outcomes, corpus)[answers], predictions.trees)
 
 
-def check_same(corpus: Corpus, predictions: Predictions) -> None:
-    """An error if the predictions are about another corpus."""
+def positions(outcomes: Sequence[Any], corpus: Corpus) -> npt.NDArray[np.int64]:
+    """The position of each outcome among those of a corpus; -1 where the corpus has no such outcome."""
+    known = {(type(outcome), outcome): position for position, outcome in enumerate(corpus.outcomes)}
+    return np.array([known.get((type(outcome), outcome), -1) for outcome in outcomes], np.int64)
+
+
+def check_shape(answers: Answers, wanted: npt.NDArray[np.int64]) -> None:
+    """An error if there is not one answer for each question of each example."""
+    if answers.given.shape != wanted.shape:
+        raise MeasureError(f"answers of shape {answers.given.shape} to questions of shape {wanted.shape}")
+
+
+def _check_same(corpus: Corpus, predictions: Predictions) -> None:
     if len(predictions.logits) != len(corpus):
         raise MeasureError(f"{len(predictions.logits)} predictions for {len(corpus)} examples")
     if predictions.corpus != corpus.fingerprint:
@@ -49,25 +65,8 @@ def check_same(corpus: Corpus, predictions: Predictions) -> None:
 
 
 def wilson(right: int, rows: int, z: float = 1.959964) -> tuple[float, float]:
-    """Wilson's score interval of a share; it stays within 0 and 1 and is honest near them."""
+    """Wilson's score interval of a share; it stays between 0 and 1 and keeps its coverage near both."""
     share = right / rows
     middle = (share + z * z / (2 * rows)) / (1 + z * z / rows)
     half = z * math.sqrt(share * (1 - share) / rows + z * z / (4 * rows * rows)) / (1 + z * z / rows)
     return max(0.0, middle - half), min(1.0, middle + half)
-
-
-def grouped(score: Score, amount: Ints, bounds: Sequence[int]) -> dict[str, tuple[float, int]]:
-    """The score and number of rows in each group: below the first bound, between bounds, from the last one on."""
-    edges = [-math.inf, *bounds, math.inf]
-    names = [f"<{bounds[0]}", *(_between(low, high) for low, high in pairwise(bounds))]
-    names.append(f"{bounds[-1]}+")
-    found: dict[str, tuple[float, int]] = {}
-    for name, (low, high) in zip(names, pairwise(edges), strict=True):
-        inside: npt.NDArray[np.bool_] = (amount >= low) & (amount < high)
-        if inside.any():
-            found[name] = (float(score.per_example[inside].mean()), int(inside.sum()))
-    return found
-
-
-def _between(low: int, high: int) -> str:
-    return str(low) if high == low + 1 else f"{low}-{high - 1}"

@@ -1,18 +1,20 @@
 """Everything that is measured of one model's answers to one corpus, wherever the answers came from.
 
-    found = evaluated(corpus, answers, train=train)
-    found.accuracy                       a Score with Wilson's interval: all questions of an example answered right
-    found.by("nesting")                  the same in groups; also length, dependency, operator, arity, any column
-    found.unparsed                       answers that are none of the outcomes, counted apart from the wrong ones
-    found.ladder, found.depths           what cheap information scores here; the model's effective depth
-    found.trees["f1_gold"]               parse F1, where the answers came with trees
+    evaluation = Evaluation.of(corpus, answers, Baselines(corpus, train))
+    evaluation.accuracy              a Score with Wilson's interval: all questions of an example answered right
+    evaluation.by("nesting")         the same in groups; also length, dependency, operator, arity, any column
+    evaluation.unparsed              answers that are none of the outcomes, counted apart from the wrong ones
+    evaluation.ladder, .depths       baselines that see only part of the input; the model's effective depth
+    evaluation.trees["f1_gold"]      parse F1, where the answers came with trees
+    evaluation.measures              what was measured besides (`pomona.evaluation.measure`), by name
+    evaluation.as_dict()             all of this as JSON values: what scores.json keeps and `evaluate --json` prints
 
 What does not apply to a corpus (effective depth needs digits and operators) is left out, and `notes` says why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -25,11 +27,12 @@ from pomona.base.errors import MeasureError
 from pomona.data.answers import Answers, all_asked
 from pomona.data.corpus import Corpus
 from pomona.data.groups import groups_of
-from pomona.evaluation.accuracy import wilson
+from pomona.evaluation.accuracy import check_shape, share_of, wilson
+from pomona.evaluation.baselines import Baselines
 from pomona.evaluation.parse_f1 import TreeScore, average_depth, list_recall, parse_f1
-from pomona.shortcuts.effective_depth import EffectiveDepth, effective_depth
-from pomona.shortcuts.ladder import Ladder, ladder
-from pomona.training.run import Score
+from pomona.evaluation.score import Score
+from pomona.shortcuts.effective_depth import EffectiveDepth
+from pomona.shortcuts.ladder import Ladder
 from pomona.trees.binary import binarise, branching
 from pomona.trees.forest import Forest
 
@@ -38,12 +41,13 @@ GROUPINGS = ("length", "nesting", "dependency", "operator", "arity")
 
 @dataclass(frozen=True)
 class Group:
-    """Some of the examples: how many, how many answered right and how many unparsed, and Wilson's interval."""
+    """Some of the examples: how many there are, how many are answered right, and how many are unparsed."""
 
     name: str
     rows: int
     right: int
     unparsed: int
+    questions: tuple[int, ...]  # right answers to each question by itself
 
     @property
     def accuracy(self) -> float:
@@ -51,14 +55,23 @@ class Group:
 
     @property
     def interval(self) -> tuple[float, float]:
+        """Wilson's 95 % interval of the accuracy."""
         return wilson(self.right, self.rows)
 
     def as_dict(self) -> dict[str, Any]:
         low, high = self.interval
         return {
-            "rows": self.rows, "right": self.right, "unparsed": self.unparsed,
+            "rows": self.rows, "right": self.right, "unparsed": self.unparsed, "questions": list(self.questions),
             "accuracy": round(self.accuracy, 6), "interval": [round(low, 6), round(high, 6)],
         }  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Inside:
+    """What is known of a model beside its answers: the words it knows, and a vector for each example on demand."""
+
+    vocabulary: tuple[str, ...] = ()
+    represent: Callable[[], npt.NDArray[np.float32]] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,16 +80,64 @@ class Evaluation:
 
     name: str
     corpus: Corpus
-    fingerprint: str
-    given: npt.NDArray[np.int64]
+    answers: Answers
     wanted: npt.NDArray[np.int64]
     trees: Mapping[str, TreeScore] = field(default_factory=dict)
-    ladder: Ladder | None = None
+    baselines: Baselines | None = None
     depths: tuple[EffectiveDepth, ...] = ()
+    inside: Inside = field(default_factory=Inside)
+    measures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, corpus: Corpus, answers: Answers, baselines: Baselines | None = None, inside: Inside | None = None
+    ) -> Evaluation:
+        """Evaluate answers; without `baselines` there is neither a ladder nor an effective depth."""
+        if not len(corpus):
+            raise MeasureError(f"{corpus!r} is empty: there is nothing to evaluate on")
+        wanted = all_asked(corpus)
+        check_shape(answers, wanted)
+        notes: list[str] = []
+        depths: tuple[EffectiveDepth, ...] = ()
+        if baselines is not None:
+            notes += baselines.notes
+            try:
+                depths = baselines.depths(answers.given)
+            except MeasureError as error:
+                notes.append(f"No effective depth: {error}.")
+        trees: dict[str, TreeScore] = {}
+        if answers.trees is not None:
+            try:
+                trees = tree_scores(corpus, answers.trees)
+            except MeasureError as error:
+                notes.append(f"No scores of trees: {error}.")
+        return cls(
+            answers.name, corpus, answers, wanted, trees, baselines, depths, inside or Inside(), notes=tuple(notes)
+        )
 
     def __len__(self) -> int:
         return len(self.given)
+
+    @property
+    def given(self) -> npt.NDArray[np.int64]:
+        """The answers as positions among the corpus's outcomes, [examples, questions]; -1 where unparsed."""
+        return self.answers.given
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return self.corpus.fingerprint
+
+    @property
+    def ladder(self) -> Ladder | None:
+        return None if self.baselines is None else self.baselines.ladder
+
+    @cached_property
+    def vectors(self) -> npt.NDArray[np.float32]:
+        """The vector that the model gives to each example, [examples, width]."""
+        if self.inside.represent is None:
+            raise MeasureError(f"{self.name} has no sentence vectors: only a run of Pomona's own training gives them")
+        return self.inside.represent()
 
     @cached_property
     def right(self) -> Bools:
@@ -97,28 +158,31 @@ class Evaluation:
         """Examples whose answers can all be read and are not all right."""
         return int((~self.right & ~self.unparsed_rows).sum())
 
-    @property
+    @cached_property
     def accuracy(self) -> Score:
-        return _score(self.right)
+        return share_of(self.right)
 
     @property
     def questions(self) -> tuple[Score, ...]:
         """Accuracy on each question by itself (ORCHARD: first tree, second tree)."""
-        return tuple(_score(column) for column in (self.given == self.wanted).T)
+        return tuple(share_of(column) for column in (self.given == self.wanted).T)
 
-    def by(self, what: str) -> tuple[Group, ...]:
+    def by(self, grouping: str) -> tuple[Group, ...]:
         """The examples in groups (`pomona.data.groups`), in their natural order."""
-        names, numbers = groups_of(self.corpus, what)
-        counts, right, unparsed = (
+        names, numbers = groups_of(self.corpus, grouping)
+        questions = (self.given == self.wanted).T
+        counts, right, unparsed, *each = (
             np.bincount(numbers, weights, len(names)).astype(int).tolist()
-            for weights in (None, self.right, self.unparsed_rows)
+            for weights in (None, self.right, self.unparsed_rows, *questions)
         )
-        return tuple(Group(*one) for one in zip(names, counts, right, unparsed, strict=True))
+        return tuple(
+            Group(name, counts[at], right[at], unparsed[at], tuple(column[at] for column in each))
+            for at, name in enumerate(names)
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        low, high = self.accuracy.interval
-        found: dict[str, Any] = {
+        return {
             "name": self.name,
             "corpus": repr(self.corpus),
             "fingerprint": self.fingerprint,
@@ -127,15 +191,19 @@ class Evaluation:
             "wrong": self.wrong,
             "unparsed": self.unparsed,
             "accuracy": self.accuracy.value,
-            "interval": [low, high],
-            "questions": [{"accuracy": one.value, "interval": list(one.interval)} for one in self.questions],
-            "by": {what: {one.name: one.as_dict() for one in self.by(what)} for what in GROUPINGS},
-            "trees": {name: {"value": one.value, "interval": list(one.interval)} for name, one in self.trees.items()},
+            "interval": list(self.accuracy.interval),
+            "questions": [{"accuracy": score.value, "interval": list(score.interval)} for score in self.questions],
+            "by": {
+                grouping: {group.name: group.as_dict() for group in self.by(grouping)} for grouping in GROUPINGS
+            },
+            "trees": {
+                name: {"value": score.value, "interval": list(score.interval)} for name, score in self.trees.items()
+            },
             "ladder": None if self.ladder is None else self.ladder.as_dict(),
-            "effective_depth": [one.as_dict() for one in self.depths],
+            "effective_depth": [depth.as_dict() for depth in self.depths],
+            "measures": {name: dict(values) for name, values in self.measures.items()},
             "notes": list(self.notes),
         }
-        return found
 
     def __str__(self) -> str:
         low, high = self.accuracy.interval
@@ -144,60 +212,25 @@ class Evaluation:
             f"{self.accuracy.value:.2%} right ({low:.2%} to {high:.2%}); {self.wrong:,} wrong, "
             f"{self.unparsed:,} unparsed",
         ]
-        for what in GROUPINGS:
-            groups = (f"{one.name}: {one.accuracy:.1%} of {one.rows:,}" for one in self.by(what))
-            lines.append(f"by {what:<11}" + "  ".join(groups))
-        lines += [f"{name:<14}{one.value:.4f}" for name, one in self.trees.items()]
+        for grouping in GROUPINGS:
+            groups = (f"{group.name}: {group.accuracy:.1%} of {group.rows:,}" for group in self.by(grouping))
+            lines.append(f"by {grouping:<11}" + "  ".join(groups))
+        lines += [f"{name:<14}{score.value:.4f}" for name, score in self.trees.items()]
+        lines += [
+            f"{name} {key.replace('_', ' ')}: {value}"
+            for name, values in self.measures.items()
+            for key, value in values.items()
+        ]
         return "\n".join([*lines, *map(str, self.depths), *self.notes])
 
 
-def evaluated(
-    corpus: Corpus,
-    answers: Answers,
-    *,
-    train: Corpus | None = None,
-    ladders: bool = True,
-    train_depth: int | None = None,
-) -> Evaluation:
-    """Everything there is to say; ladder and effective depth are learnt from `train`, else half by half."""
-    if not len(corpus):
-        raise MeasureError(f"{corpus!r} is empty: there is nothing to evaluate on")
-    wanted = all_asked(corpus)
-    if answers.given.shape != wanted.shape:
-        raise MeasureError(f"answers of shape {answers.given.shape} to questions of shape {wanted.shape}")
-    notes: list[str] = []
-    rungs: Ladder | None = None
-    depths: tuple[EffectiveDepth, ...] = ()
-    if ladders:
-        try:
-            rungs = ladder(corpus, train)
-        except MeasureError as error:
-            notes.append(f"No ladder: {error}.")
-        try:
-            depths = _depths(corpus, answers, train, train_depth)
-        except MeasureError as error:
-            notes.append(f"No effective depth: {error}.")
-    trees = {} if answers.trees is None else tree_scores(corpus, answers.trees)
-    return Evaluation(
-        answers.name, corpus, corpus.fingerprint, answers.given, wanted, trees, rungs, depths, tuple(notes)
-    )
-
-
-def _depths(
-    corpus: Corpus, answers: Answers, train: Corpus | None, train_depth: int | None
-) -> tuple[EffectiveDepth, ...]:
-    outcomes = [*corpus.outcomes, None]  # -1 reads the last one
-    said = [[outcomes[one] for one in row] for row in answers.given.tolist()]
-    return tuple(
-        effective_depth(corpus, said, train=train, question=question, train_depth=train_depth)
-        for question in range(answers.given.shape[1])
-    )
+# -- trees -----------------------------------------------------------------------------------------------------------
 
 
 def tree_scores(corpus: Corpus, trees: Forest) -> dict[str, TreeScore]:
-    """How a model's trees compare with the gold ones, and with trees that ask nothing of the sentence."""
+    """How a model's trees compare with the gold ones, and with left- and right-branching trees."""
     gold, tokens = gold_trees(corpus)
-    found: dict[str, TreeScore] = {
+    scores: dict[str, TreeScore] = {
         "f1_gold": parse_f1(trees, gold),
         "f1_left": parse_f1(trees, branching(corpus.lengths, "left")),
         "f1_right": parse_f1(trees, branching(corpus.lengths, "right")),
@@ -205,8 +238,8 @@ def tree_scores(corpus: Corpus, trees: Forest) -> dict[str, TreeScore]:
         "depth": average_depth(trees),
     }
     if corpus.lengths.max() > 2:  # of two tokens nothing is left but the root
-        found["f1_gold_without_root"] = parse_f1(trees, gold, root=False)
-    return found
+        scores["f1_gold_without_root"] = parse_f1(trees, gold, root=False)
+    return scores
 
 
 def gold_trees(corpus: Corpus) -> tuple[Forest, bool]:
@@ -218,8 +251,3 @@ def gold_trees(corpus: Corpus) -> tuple[Forest, bool]:
             if np.array_equal(leaves, corpus.lengths):
                 return forest, tokens
     raise MeasureError(f"the trees of {corpus!r} do not stand over its tokens, so no other trees compare with them")
-
-
-def _score(right: Bools) -> Score:
-    values = right.astype(np.float64)
-    return Score(float(values.mean()), values, wilson(int(right.sum()), len(right)))

@@ -13,9 +13,7 @@ and Bowman (2018, Tables 2 and 3) count the span of the whole sentence, which no
 as spans, skip sentences of one token, and average over sentences (macro): that is the default here. `root=False` drops
 the free span, `leaves=True` adds the free tokens, `average="micro"` pools all constituents before dividing.
 
-For random trees (`binary.random_trees`) expectations need no sampling: a span of m of the n tokens is a constituent
-with probability 1 if m = n, 1/m if it touches one end of the sentence, 2/(m(m+1)) inside it. The functions
-`expected_...` sum these.
+What random trees score by these measures is in `random_trees`, exactly and without sampling.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -82,14 +80,23 @@ class ParseF1(TreeScore):
         return float(shared.sum() / total.sum() if self.average == "micro" else (shared / total).mean())
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """How per-sentence counts become a number: the keyword arguments that all measures here share."""
+class CountingOptions(TypedDict, total=False):
+    """The keyword arguments that all measures of trees share, with the defaults of Counting."""
 
     average: Average
     confidence: float
     resamples: int
     seed: int
+
+
+@dataclass(frozen=True)
+class Counting:
+    """How counts of each sentence become one number and its interval: a percentile bootstrap over sentences."""
+
+    average: Average = "macro"
+    confidence: float = 0.95
+    resamples: int = 1000
+    seed: int = 0
 
     def __post_init__(self) -> None:
         if self.average not in ("macro", "micro"):
@@ -130,42 +137,36 @@ def parse_f1(
     predicted: Forest,
     gold: Forest,
     *,
-    average: Average = "macro",
     root: bool = True,
     leaves: bool = False,
-    confidence: float = 0.95,
-    resamples: int = 1000,
-    seed: int = 0,
+    **options: Unpack[CountingOptions],
 ) -> ParseF1:
     """Agreement of two forests over the same sentences; the defaults give the ListOps paper's numbers.
 
     >>> parse_f1(left, gold).value, parse_f1(left, gold, root=False).value       # on the paper's test set
     (0.416, 0.386)
     """
-    reading = _Reading(average, confidence, resamples, seed)
+    counting = Counting(**options)
     shared, mine, theirs, kept = _compare(predicted, gold, root, leaves)
-    fields = reading.fields(2 * shared[:, None], (mine + theirs)[:, None], kept)
-    return ParseF1(**fields, average=average, shared=shared, predicted=mine, gold=theirs)
+    fields = counting.fields(2 * shared[:, None], (mine + theirs)[:, None], kept)
+    return ParseF1(**fields, average=counting.average, shared=shared, predicted=mine, gold=theirs)
 
 
 def self_f1(
     runs: Sequence[Forest],
     *,
-    average: Average = "macro",
     root: bool = True,
     leaves: bool = False,
-    confidence: float = 0.95,
-    resamples: int = 1000,
-    seed: int = 0,
+    **options: Unpack[CountingOptions],
 ) -> TreeScore:
     """How far several runs agree with one another: the mean F1 over all unordered pairs of them."""
     if len(runs) < 2:
         raise MeasureError(f"self-F1 compares runs with one another and needs at least two; got {len(runs)}")
-    reading = _Reading(average, confidence, resamples, seed)
+    counting = Counting(**options)
     pairs = [_compare(one, other, root, leaves) for one, other in combinations(runs, 2)]
     shared = np.stack([2 * pair[0] for pair in pairs], axis=1)
     total = np.stack([pair[1] + pair[2] for pair in pairs], axis=1)
-    return TreeScore(**reading.fields(shared, total, np.all([pair[3] for pair in pairs], axis=0)))
+    return TreeScore(**counting.fields(shared, total, np.all([pair[3] for pair in pairs], axis=0)))
 
 
 def average_depth(forest: Forest, *, confidence: float = 0.95, resamples: int = 1000, seed: int = 0) -> TreeScore:
@@ -173,13 +174,13 @@ def average_depth(forest: Forest, *, confidence: float = 0.95, resamples: int = 
 
     Sentences of one token count, with depth 0.
     """
-    reading = _Reading("macro", confidence, resamples, seed)
+    counting = Counting("macro", confidence, resamples, seed)
     if not len(forest):
         raise MeasureError("there are no sentences to measure the depth of")
-    lengths = _lengths(forest)
+    lengths = sentence_lengths(forest)
     depth = np.add.reduceat(np.where(forest.leaf, forest.depth, 0), forest.start[:-1], dtype=np.int64)
     everything = np.ones(len(lengths), bool)
-    return TreeScore(**reading.fields(depth[:, None], lengths[:, None], everything))
+    return TreeScore(**counting.fields(depth[:, None], lengths[:, None], everything))
 
 
 def list_recall(
@@ -187,107 +188,27 @@ def list_recall(
     gold: Forest,
     *,
     tokens: bool = True,
-    average: Average = "macro",
     root: bool = True,
-    confidence: float = 0.95,
-    resamples: int = 1000,
-    seed: int = 0,
+    **options: Unpack[CountingOptions],
 ) -> TreeScore:
     """Was each list closed as a unit? The share of lists of the n-ary `gold` that are constituents of `predicted`.
 
     With `tokens`, `[OP` and `]` are tokens of the sentence, as in ListOps; without, only the leaves of `gold` are.
     Unlike F1 this does not ask how the inside of a list was put together. `root=False` leaves out the outermost list.
     """
-    reading = _Reading(average, confidence, resamples, seed)
+    counting = Counting(**options)
     low, high = _list_spans(gold) if tokens else gold.span
-    _check_same(_lengths(predicted), high[gold.root].astype(np.int64))
+    _check_same(sentence_lengths(predicted), high[gold.root].astype(np.int64))
     inner = ~gold.leaf
     start = np.concatenate([[0], np.cumsum(inner)])[gold.start]
     shared, _, lists = _count(*predicted.span, predicted.start, low[inner], high[inner], start, root, False).T
-    return TreeScore(**reading.fields(shared[:, None], lists[:, None], lists > 0))
-
-
-# -- what random trees are expected to score -------------------------------------------------------------------------
-
-
-def expected_f1(
-    gold: Forest,
-    *,
-    average: Average = "macro",
-    root: bool = True,
-    leaves: bool = False,
-    confidence: float = 0.95,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> TreeScore:
-    """The expected `parse_f1` of random trees against these, exactly: the mean of P(span) over their spans.
-
-    The interval is that of the sentences; there is no sampling of trees.
-    """
-    reading = _Reading(average, confidence, resamples, seed)
-    lengths = _lengths(gold)
-    low, high = gold.span
-    chance, spans = _expected_shared(low, high, gold.start, root, leaves)
-    total = spans + lengths - 2 + root + leaves * lengths
-    return TreeScore(**reading.fields(2 * chance[:, None], total[:, None], (lengths > 1) & (total > 0)))
-
-
-def expected_branching_f1(lengths: Ints, *, root: bool = True, leaves: bool = False) -> npt.NDArray[np.float64]:
-    """Random against wholly left- or right-branching trees over n tokens; NaN where there is nothing to compare.
-
-    With the defaults (1 + 1/2 + ... + 1/(n-1)) / (n-1).
-    """
-    size = _sizes(lengths)
-    harmonic = _sums(size, lambda width: 1 / width)
-    inside = harmonic[np.maximum(size - 1, 0)] - 1  # widths 2 .. n-1, each touching one end
-    return _share(size, inside, root, leaves)
-
-
-def expected_self_f1(lengths: Ints, *, root: bool = True, leaves: bool = False) -> npt.NDArray[np.float64]:
-    """Two random trees over n tokens against each other: the sum of P(span)² over all spans, over n-1."""
-    size = _sizes(lengths)
-    touching = _sums(size, lambda width: 2 / width**2)
-    interior = _sums(size, lambda width: 4 / (width * (width + 1)) ** 2)
-    weighted = _sums(size, lambda width: 4 / (width * (width + 1) ** 2))
-    one, two = np.maximum(size - 1, 1), np.maximum(size - 2, 1)
-    # A width m has n-m-1 places inside the sentence; the sums start at m = 2, so what m = 1 adds is taken off.
-    inside = touching[one] - 2 + (size - 1) * (interior[two] - 1) - (weighted[two] - 1)
-    return _share(size, inside, root, leaves)
-
-
-def expected_depth(lengths: Ints) -> npt.NDArray[np.float64]:
-    """The expected mean depth of a token in a random tree over n tokens: 2 (1/2 + 1/3 + ... + 1/n)."""
-    size = _sizes(lengths)
-    return 2 * (_sums(size, lambda width: 1 / width)[size] - 1)
-
-
-def _sizes(lengths: Ints) -> npt.NDArray[np.int64]:
-    size = np.asarray(lengths, np.int64)
-    if size.size and size.min() < 1:
-        raise MeasureError(f"a sentence has at least one token; got a length of {size.min()}")
-    return size
-
-
-def _sums(size: Ints, term: Any) -> npt.NDArray[np.float64]:
-    """`sums[n]` = term(1) + ... + term(n), up to the longest sentence."""
-    width = np.arange(1, int(size.max(initial=1)) + 1, dtype=np.float64)
-    return np.concatenate([[0.0], np.cumsum(term(width))])
-
-
-def _share(size: Ints, inside: Floats, root: bool, leaves: bool) -> npt.NDArray[np.float64]:
-    """Expected shared spans over all spans, from those that are neither the sentence nor a token."""
-    total = size - 2 + root + leaves * size
-    counted = (size > 1) & (total > 0)
-    share: npt.NDArray[np.float64] = np.where(
-        counted, (inside * (size > 2) + root + leaves * size) / np.where(counted, total, 1), np.nan
-    )
-    return share
+    return TreeScore(**counting.fields(shared[:, None], lists[:, None], lists > 0))
 
 
 # -- spans and counts ------------------------------------------------------------------------------------------------
 
 
-def _lengths(forest: Forest) -> npt.NDArray[np.int64]:
+def sentence_lengths(forest: Forest) -> npt.NDArray[np.int64]:
     return forest.span[1][forest.root].astype(np.int64)
 
 
@@ -308,8 +229,8 @@ def _compare(
     predicted: Forest, gold: Forest, root: bool, leaves: bool
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], Bools]:
     """Shared, predicted and gold constituents of each sentence, and which sentences have something to compare."""
-    lengths = _lengths(gold)
-    _check_same(_lengths(predicted), lengths)
+    lengths = sentence_lengths(gold)
+    _check_same(sentence_lengths(predicted), lengths)
     shared, mine, theirs = _count(*predicted.span, predicted.start, *gold.span, gold.start, root, leaves).T
     return shared, mine, theirs, (lengths > 1) & (mine + theirs > 0)
 
@@ -365,31 +286,6 @@ def _count(
             if order == 0:
                 counts[tree, 0] += counted
     return counts
-
-
-@compiled
-def _expected_shared(
-    low: Ints, high: Ints, start: Ints, root: bool, leaves: bool
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """For each tree, the sum of P(span) over its different spans, and their number."""
-    chance = np.zeros(len(start) - 1)
-    spans = np.zeros(len(start) - 1, np.int64)
-    for tree in range(len(start) - 1):
-        length = high[start[tree + 1] - 1]
-        for node in range(start[tree], start[tree + 1]):
-            if node > start[tree] and low[node] == low[node - 1] and high[node] == high[node - 1]:
-                continue
-            width = high[node] - low[node]
-            if (width == length and not root) or (width == 1 and not leaves):
-                continue
-            spans[tree] += 1
-            if width == length or width == 1:
-                chance[tree] += 1.0
-            elif low[node] == 0 or high[node] == length:
-                chance[tree] += 1.0 / width
-            else:
-                chance[tree] += 2.0 / (width * (width + 1.0))
-    return chance, spans
 
 
 @compiled

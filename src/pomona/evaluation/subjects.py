@@ -1,20 +1,20 @@
-"""Your own model, smallest effort first: a file of answers, a function, a module, a run.
+"""What can be evaluated, smallest effort first: a file of answers, a function, a module, a run.
 
     pm.evaluate("answers.jsonl", test)                     lines of {"id", "prediction"}; ids from `pomona export`
     pm.evaluate(lambda texts: ["7"] * len(texts), test)    a function from strings to strings
     pm.evaluate(module, test, vocabulary=words, outcomes=answers)
-    pm.evaluate("runs/tree", test)                         what `pomona train` left behind
+    pm.evaluate("runs/tree", test)                         a folder that `pomona train` wrote
     pm.evaluate("package.module:answer", test)             imports and runs that module
 
-A **module** is a `torch.nn.Module` of one of two kinds, told apart by what `forward` must be given:
+A **module** is a `torch.nn.Module` of one of two kinds, told apart by the arguments of `forward`:
 
-    forward(ids, mask)     ids [batch, length], numbers of words in `vocabulary`; mask, True at words and False behind
-                           their end; gives logits [batch, outcomes], or [batch, questions, outcomes]. A method
-                           `parse(ids, mask)` may give trees in brackets, one text a row.
-    forward(batch)         a `inputs.sentences.Batch`; gives a `models.model.Output`, as Pomona's own models do
+    forward(ids, mask)     ids [batch, length] are numbers of words in `vocabulary`; mask is True at words and False
+                           behind the end of a row. Returns logits [batch, outcomes], or [batch, questions, outcomes].
+                           An optional method `parse(ids, mask)` returns trees in brackets, one text for each row.
+    forward(batch)         batch is an `inputs.sentences.Batch`; returns a `models.model.Output`, as Pomona's models do
 
-Which word has which number, and which answer, only its owner knows: `vocabulary` and `outcomes` are attributes of the
-module, or are given here. Torch is imported only where there is a module or a run.
+Only the owner of a module knows which number means which word or answer: `vocabulary` and `outcomes` are attributes of
+the module, or arguments of `evaluate`. Torch is imported only where there is a module or a run.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,27 @@ from pomona.base.files import kind_of
 from pomona.base.registry import imported, is_import
 from pomona.data.answers import Answers, answers_given, read_answers, trees_over
 from pomona.data.corpus import Corpus
-from pomona.data.sources import corpus_from, training_for
-from pomona.evaluation.accuracy import check_same
-from pomona.evaluation.evaluation import Evaluation, evaluated
+from pomona.data.sources import corpus_from
+from pomona.evaluation.accuracy import answers_from, positions
+from pomona.evaluation.baselines import Baselines, learning_examples
+from pomona.evaluation.evaluation import Evaluation, Inside
+from pomona.evaluation.measure import with_measures
 from pomona.training.predictions import Predictions
 from pomona.training.run import Run
 
 ROWS, AREA = 256, 1 << 14  # rows and positions of a batch
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a model is asked: `rows` at a time; the words and outcomes of a module; `which` weights of a run, best or
+    last, and how many threads torch uses for them."""
+
+    rows: int = ROWS
+    vocabulary: Sequence[str] | None = None
+    outcomes: Sequence[Any] | None = None
+    which: str = "best"
+    threads: int = 1
 
 
 def evaluate(
@@ -50,74 +65,94 @@ def evaluate(
     train: Corpus | None = None,
     ladders: bool = True,
     train_depth: int | None = None,
+    measures: Sequence[str] = (),
     **how: Any,
 ) -> Evaluation:
-    """Everything measured of a model on a corpus (`how`: see `answers_of`).
+    """Evaluate a model on a corpus; `how` are the fields of Reading.
 
-    The ladder and the effective depth are learnt from `train`, else from the train split of the task that made the
-    corpus, else from one half of the corpus for the other; `ladders=False` leaves both out.
+    The ladder and the effective depth learn from `train`, else by the rule of `baselines.learning_examples`;
+    `ladders=False` leaves both out. `measures` names further measures, for example "topsim" or "tre".
     """
     corpus = corpus_from(corpus) if isinstance(corpus, str) else corpus
-    answers = answers_of(subject, corpus, name=name, **how)
-    if ladders and train is None:
-        train = training_for(corpus)
-    return evaluated(corpus, answers, train=train, ladders=ladders, train_depth=train_depth)
+    answered = answer(subject, corpus, name, Reading(**how))
+    evaluation = evaluate_answered(answered, corpus, ladders=ladders, train=train, train_depth=train_depth)
+    return with_measures(evaluation, measures)
 
 
-def answers_of(
-    subject: Any,
+@dataclass(frozen=True, eq=False)
+class Answered:
+    """The answers of a subject and, of a run, its predictions and what is known of the inside of its model."""
+
+    answers: Answers
+    run: Run | None = None
+    predictions: Predictions | None = None
+    inside: Inside = field(default_factory=Inside)
+
+
+def evaluate_answered(
+    answered: Answered,
     corpus: Corpus,
     *,
-    name: str = "",
-    rows: int = ROWS,
-    vocabulary: Sequence[str] | None = None,
-    outcomes: Sequence[Any] | None = None,
-    which: str = "best",
-) -> Answers:
-    """What a model answers: `rows` at a time to a function or module; `which` weights of a run, best or last."""
-    if isinstance(subject, Answers):
-        return subject
-    if isinstance(subject, (str, Path)):
-        subject, name = _found(subject, corpus, name)
-        if isinstance(subject, Answers):
-            return subject
-    if isinstance(subject, Run):
-        from pomona.training.predict import predict
+    ladders: bool = True,
+    train: Corpus | None = None,
+    train_depth: int | None = None,
+) -> Evaluation:
+    """Evaluate answers that are there already; the options are those of `evaluate`."""
+    baselines = None
+    if ladders:
+        if train is None:
+            train = learning_examples(corpus, [answered.run.recipe] if answered.run else [])
+        baselines = Baselines(corpus, train, train_depth)
+    return Evaluation.of(corpus, answered.answers, baselines, answered.inside)
 
-        return of_predictions(predict(subject, corpus, which=which), corpus, name or str(subject.folder))
+
+def answers_of(subject: Any, corpus: Corpus, *, name: str = "", **how: Any) -> Answers:
+    """What a model answers; `how` are the fields of Reading."""
+    return answer(subject, corpus, name, Reading(**how)).answers
+
+
+def answer(subject: Any, corpus: Corpus, name: str = "", how: Reading = Reading()) -> Answered:  # noqa: B008 - frozen
+    """The answers of anything that can be evaluated."""
+    if isinstance(subject, (str, Path)):
+        subject, name = _named(subject, corpus, name)
+    if isinstance(subject, Answers):
+        return Answered(subject)
+    if isinstance(subject, Run):
+        return _of_run(subject, corpus, name or str(subject.folder), how)
     if isinstance(subject, Predictions):
-        return of_predictions(subject, corpus, name or "predictions")
+        answers = answers_from(subject, corpus, name or "predictions")
+        return Answered(answers, None, subject, Inside(subject.vocabulary))
     if isinstance(subject, type):
-        subject = _made(subject)
+        subject = _instance(subject)
     shown = name or getattr(subject, "__name__", type(subject).__name__)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(subject, torch.nn.Module):
-        return _of_module(subject, corpus, shown, rows, vocabulary, outcomes)
+        return Answered(_of_module(subject, corpus, shown, how))
     if callable(subject):
-        return Answers(shown, answers_given(corpus, _asked_in_parts(subject, corpus.texts, rows, shown)))
+        return Answered(Answers(shown, answers_given(corpus, _asked_in_parts(subject, corpus.texts, how.rows, shown))))
     if isinstance(subject, (list, tuple, np.ndarray)):
-        return Answers(name or "answers", answers_given(corpus, subject))
+        return Answered(Answers(name or "answers", answers_given(corpus, subject)))
     raise MeasureError(
         f"{type(subject).__name__} cannot be evaluated; give a file of answers, a run's folder, a function from a list "
         "of strings to a list of strings, or a torch module"
     )
 
 
-def _found(given: str | Path, corpus: Corpus, name: str) -> tuple[Any, str]:
-    """What a path or `package.module:thing` stands for."""
-    if kind_of(given) == "file":
-        return read_answers(given, corpus, name or str(given)), name
-    if kind_of(given) == "folder":
-        return Run.read(given), name or str(given)
-    if is_import(str(given)):
-        return imported(str(given)), name or str(given)
+def _named(subject: str | Path, corpus: Corpus, name: str) -> tuple[Any, str]:
+    """The answers, run or thing that a path or `package.module:thing` names."""
+    if kind_of(subject) == "file":
+        return read_answers(subject, corpus, name or str(subject)), name
+    if kind_of(subject) == "folder":
+        return Run.read(subject), name or str(subject)
+    if is_import(str(subject)):
+        return imported(str(subject)), name or str(subject)
     raise RunError(
-        f"there is no run folder or file of answers {str(given)!r}; code of your own is named package.module:thing"
+        f"there is no run folder or file of answers {str(subject)!r}; code of your own is named package.module:thing"
     )
 
 
-def _made(kind: type) -> Any:
-    """An instance of a class that needs nothing to be made."""
+def _instance(kind: type) -> Any:
+    """An instance of a class whose constructor needs no arguments."""
     if hasattr(kind, "build") and not callable(getattr(kind, "forward", None)):
         raise SpecError(f"{kind.__name__} is the settings of a model; train it (`pomona train`), then evaluate the run")
     try:
@@ -127,102 +162,89 @@ def _made(kind: type) -> Any:
                         ) from error  # fmt: skip
 
 
-def of_predictions(predictions: Predictions, corpus: Corpus, name: str) -> Answers:
-    """A run's predictions as answers to this corpus."""
-    check_same(corpus, predictions)
-    answers = predictions.answers.reshape(len(corpus), -1)
-    return Answers(name, _positions(predictions.outcomes, corpus)[answers], predictions.trees)
+def _of_run(run: Run, corpus: Corpus, name: str, how: Reading) -> Answered:
+    from pomona.training.predict import predict, represent
+
+    predictions = predict(run, corpus, which=how.which, threads=how.threads)
+    inside = Inside(predictions.vocabulary, lambda: represent(run, corpus, which=how.which))
+    return Answered(answers_from(predictions, corpus, name), run, predictions, inside)
 
 
-def _positions(outcomes: Sequence[Any], corpus: Corpus) -> npt.NDArray[np.int64]:
-    """Where each outcome of a model stands among those of a corpus; -1 where the corpus has no such outcome."""
-    place = {(type(outcome), outcome): position for position, outcome in enumerate(corpus.outcomes)}
-    return np.array([place.get((type(outcome), outcome), -1) for outcome in outcomes], np.int64)
-
-
-def _asked_in_parts(answer: Callable[[list[str]], Any], texts: list[str], rows: int, name: str) -> list[Any]:
-    said: list[Any] = []
+def _asked_in_parts(function: Callable[[list[str]], Any], texts: list[str], rows: int, name: str) -> list[Any]:
+    """The answers of a function, which is called with at most `rows` texts at a time."""
+    answers: list[Any] = []
     for first in range(0, len(texts), rows):
         part = texts[first : first + rows]
-        found = answer(part)
-        if isinstance(found, str) or not hasattr(found, "__len__") or len(found) != len(part):
-            got = (
-                f"{len(found)} answers"
-                if hasattr(found, "__len__") and not isinstance(found, str)
-                else repr(found)[:60]
-            )
+        returned = function(part)
+        counted = hasattr(returned, "__len__") and not isinstance(returned, str)
+        if not counted or len(returned) != len(part):
+            got = f"{len(returned)} answers" if counted else repr(returned)[:60]
             raise MeasureError(
                 f"{name} was given a list of {len(part)} strings and must give as many answers; got {got}"
             )
-        said += found.tolist() if isinstance(found, np.ndarray) else list(found)
-    return said
+        answers += returned.tolist() if isinstance(returned, np.ndarray) else list(returned)
+    return answers
 
 
 # -- modules -----------------------------------------------------------------------------------------------------------
 
 
-def _of_module(
-    module: Any,
-    corpus: Corpus,
-    name: str,
-    rows: int,
-    vocabulary: Sequence[str] | None,
-    outcomes: Sequence[Any] | None,
-) -> Answers:
+def _of_module(module: Any, corpus: Corpus, name: str, how: Reading) -> Answers:
     import torch
 
-    words, answers = (
-        tuple(_needed(module, given, what, name))
-        for given, what in ((vocabulary, "vocabulary"), (outcomes, "outcomes"))
-    )
+    words = tuple(_needed(module, how.vocabulary, "vocabulary", name))
+    outcomes = tuple(_needed(module, how.outcomes, "outcomes", name))
     was_training = module.training
     module.eval()
     try:
         with torch.no_grad():
             if _reads_batches(module):
-                logits, trees = _by_batch(module, corpus, rows, words, answers)
+                logits, trees = _by_batch(module, corpus, how.rows, words, outcomes)
             else:
-                logits, trees = _by_tensors(module, corpus, rows, words)
+                logits, trees = _by_tensors(module, corpus, how.rows, words)
     finally:
         module.train(was_training)
     logits = logits.reshape(len(corpus), 1, -1) if logits.ndim == 2 else logits
-    questions = logits.shape[1]
-    if logits.shape[2] != len(answers):
-        raise MeasureError(f"{name} gives {logits.shape[2]} logits a question, and has {len(answers)} outcomes")
-    given = _positions(answers, corpus)[logits.argmax(axis=2)].reshape(len(corpus), questions)
-    return Answers(name, given, trees)
+    if logits.shape[2] != len(outcomes):
+        raise MeasureError(f"{name} gives {logits.shape[2]} logits a question, and has {len(outcomes)} outcomes")
+    given = positions(outcomes, corpus)[logits.argmax(axis=2)]
+    return Answers(name, given.reshape(len(corpus), -1), trees)
 
 
-def _needed(module: Any, given: Sequence[Any] | None, what: str, name: str) -> Sequence[Any]:
-    found = given if given is not None else getattr(module, what, None)
-    if found is None or isinstance(found, str) or not hasattr(found, "__iter__"):
+def _needed(module: Any, given: Sequence[Any] | None, attribute: str, name: str) -> Sequence[Any]:
+    """The words or the outcomes of a module, as given or as its own attribute."""
+    values = given if given is not None else getattr(module, attribute, None)
+    if values is None or isinstance(values, str) or not hasattr(values, "__iter__"):
         raise MeasureError(
-            f"{name} has no attribute {what!r}: which number means which is not known. Set it, or give "
-            f"{what}=... (as {what}=train.{what}, if its numbers are those of a corpus called train)"
+            f"{name} has no attribute {attribute!r}: which number means which is not known. Set it, or give "
+            f"{attribute}=... (for example {attribute}=train.{attribute}, if its numbers are those of a corpus called "
+            "train)"
         )
-    return found
+    return values
 
 
 def _reads_batches(module: Any) -> bool:
-    """Whether `forward` must be given one thing, a Batch, and not ids and a mask."""
+    """Whether `forward` takes one argument, a Batch, and not ids and a mask."""
     needed = [
-        one
-        for one in inspect.signature(module.forward).parameters.values()
-        if one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+        parameter
+        for parameter in inspect.signature(module.forward).parameters.values()
+        if parameter.default is parameter.empty
+        and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
     return len(needed) == 1
 
 
 def _by_batch(
-    module: Any, corpus: Corpus, rows: int, words: tuple[str, ...], answers: tuple[Any, ...]
+    module: Any, corpus: Corpus, rows: int, words: tuple[str, ...], outcomes: tuple[Any, ...]
 ) -> tuple[npt.NDArray[Any], Any]:
     from pomona.models.inputs.batches import by_length
     from pomona.models.inputs.sentences import Batch, Sentences
-    from pomona.training.predict import answer
+    from pomona.training.predict import answer as answer_batches
 
-    sentences = Sentences.of(corpus, words, answers)
+    sentences = Sentences.of(corpus, words, outcomes)
     device = _device(module)
-    return answer(module, [Batch.of(sentences, part, device) for part in by_length(sentences.lengths, rows, AREA)])
+    batches = [Batch.of(sentences, part, device) for part in by_length(sentences.lengths, rows, AREA)]
+    return answer_batches(module, batches)
 
 
 def _by_tensors(module: Any, corpus: Corpus, rows: int, words: tuple[str, ...]) -> tuple[npt.NDArray[Any], Any]:
@@ -231,7 +253,7 @@ def _by_tensors(module: Any, corpus: Corpus, rows: int, words: tuple[str, ...]) 
     from pomona.models.inputs.batches import by_length
 
     device = _device(module)
-    tokens = _in_numbers(corpus, words)
+    tokens = _word_numbers(corpus, words)
     logits: list[npt.NDArray[Any]] = []
     texts: list[str] = []
     order = []
@@ -241,23 +263,24 @@ def _by_tensors(module: Any, corpus: Corpus, rows: int, words: tuple[str, ...]) 
         ids = np.zeros(mask.shape, np.int64)
         ids[mask] = np.concatenate([tokens[corpus.token_start[row] : corpus.token_start[row + 1]] for row in part])
         inputs = torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)
-        found = module(*inputs)
-        if not isinstance(found, torch.Tensor) or found.ndim not in (2, 3) or len(found) != len(part):
-            shape = list(found.shape) if isinstance(found, torch.Tensor) else type(found).__name__
+        output = module(*inputs)
+        if not isinstance(output, torch.Tensor) or output.ndim not in (2, 3) or len(output) != len(part):
+            shape = list(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
             wanted = f"[{len(part)}, outcomes] or [{len(part)}, questions, outcomes]"
             raise MeasureError(f"forward(ids, mask) must give logits {wanted}; got {shape}")
-        logits.append(found.float().cpu().numpy())
+        logits.append(output.float().cpu().numpy())
         if hasattr(module, "parse"):
             texts += list(module.parse(*inputs))
         order.append(part)
     back = np.argsort(np.concatenate(order), kind="stable")
-    trees = trees_over(corpus, [texts[place] for place in back.tolist()]) if texts else None
+    trees = trees_over(corpus, [texts[row] for row in back.tolist()]) if texts else None
     return np.concatenate(logits)[back], trees
 
 
-def _in_numbers(corpus: Corpus, words: tuple[str, ...]) -> npt.NDArray[np.int64]:
-    place = {word: number for number, word in enumerate(words)}
-    table = np.array([place.get(word, -1) for word in corpus.vocabulary], np.int64)
+def _word_numbers(corpus: Corpus, words: tuple[str, ...]) -> npt.NDArray[np.int64]:
+    """The tokens of a corpus as numbers of words in a vocabulary."""
+    number = {word: position for position, word in enumerate(words)}
+    table = np.array([number.get(word, -1) for word in corpus.vocabulary], np.int64)
     tokens: npt.NDArray[np.int64] = table[corpus.tokens]
     if tokens.min(initial=0) < 0:
         unknown = sorted({corpus.vocabulary[token] for token in np.unique(corpus.tokens[tokens < 0]).tolist()})

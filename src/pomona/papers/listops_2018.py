@@ -1,9 +1,9 @@
 """ListOps: A Diagnostic Dataset for Latent Tree Learning (Nangia and Bowman, NAACL student workshop 2018).
 
 What the paper printed, and how each row is trained here. Accuracy and F1 are percentages. The paper's tree models of
-"128D" hold 64 numbers of h and 64 of c, and its code trains on sentences of at most 50 tokens: both are switched on
-for every row that they concern, by name. What it did and we do not: choose weights on the test set, pad on the left,
-normalise over the batch. Settings were chosen on dev; docs/models.md says what was tried.
+"128D" have 64 numbers of h and 64 of c, and its code trains on sentences of at most 50 tokens; every row that this
+concerns does the same. Unlike the paper's code, we do not choose weights on the test set, pad on the left, or normalise
+over the batch. Settings were chosen on dev; docs/models.md says what was tried.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from pomona.data.corpus import Corpus
 from pomona.data.sources import data_file
 from pomona.data.task import corpus_of_trees, generate
 from pomona.evaluation import parse_f1 as f1
+from pomona.evaluation import random_trees
+from pomona.evaluation.accuracy import answers_from
+from pomona.evaluation.baselines import Baselines, learning_examples
+from pomona.evaluation.records import kept_evaluations
 from pomona.papers.reproduce import PAPERS, Budget, Cell, Paper, Plan, slug
-from pomona.shortcuts.effective_depth import effective_depth
-from pomona.shortcuts.ladder import ladder
 from pomona.training.recipe import Recipe
 from pomona.training.run import Run
 from pomona.trees import brackets
@@ -125,8 +127,8 @@ ROWS: dict[str, tuple[dict[str, Any], int]] = {
 
 
 def recipes(budget: Budget) -> dict[str, list[Recipe]]:
-    """The runs of each row. `smoke` shows that all works; `paper` has four seeds of each and twice the epochs."""
-    made: dict[str, list[Recipe]] = {}
+    """The runs of each row. `smoke` only shows that everything works; `paper` has four seeds and twice the epochs."""
+    planned: dict[str, list[Recipe]] = {}
     for row, (settings, seeds) in ROWS.items():
         recipe = Recipe(**{**_SHARED, **settings})
         if budget == "smoke":
@@ -136,21 +138,21 @@ def recipes(budget: Budget) -> dict[str, list[Recipe]]:
             seeds = min(2, seeds)
         elif budget == "paper":
             recipe, seeds = dataclasses.replace(recipe, epochs=2 * recipe.epochs), 4
-        made[row] = [dataclasses.replace(recipe, seed=seed) for seed in range(seeds)]
-    return made
+        planned[row] = [dataclasses.replace(recipe, seed=seed) for seed in range(seeds)]
+    return planned
 
 
 def larger(budget: Budget) -> dict[str, dict[int, Recipe]]:
     """The runs of Figure 4 beyond 90,000 examples: as many steps as for 90,000 and, with `paper`, as many epochs."""
     sizes = {"smoke": (), "cpu": SIZES[1:2], "paper": SIZES[1:]}[budget]
-    made: dict[str, dict[int, Recipe]] = {}
+    planned: dict[str, dict[int, Recipe]] = {}
     for row in ("LSTM 128D", "RL-SPINN 128D", "ST-Gumbel 128D"):
         first = recipes(budget)[row][0]
         for size in sizes:
             epochs = first.epochs if budget == "paper" else max(1, round(first.epochs * SIZES[0] / size))
             recipe = dataclasses.replace(first, data_settings={"train": size}, epochs=epochs)
-            made.setdefault(row, {})[size] = recipe
-    return made
+            planned.setdefault(row, {})[size] = recipe
+    return planned
 
 
 @PAPERS.add("listops_2018")
@@ -165,16 +167,16 @@ class ListOps2018(Paper):
         runs = _table_runs(plan)
         bigger = _bigger_runs(plan)
         test = formats.read(data_file(TEST))
-        whole = generate("listops/d20s", "train", 0)  # what the ladder and Figure 3 are about, whatever the budget
-        train = whole[~np.isin(whole.keys, test.keys)]
-        found = _Found(plan, test, whole, runs)
-        cells = [found.cell(*printed) for printed in PRINTED]
-        cells += [*found.figure_2(), *found.figure_3(), *found.figure_4(bigger)]
+        baselines = Baselines(test, learning_examples(test, [Recipe("lstm", data="listops/d20s")]))
+        assert baselines.ladder is not None
+        tables = _Tables(plan, test, generate("listops/d20s", "train", 0), runs)
+        cells = [tables.cell(*printed) for printed in PRINTED]
+        cells += [*tables.figure_2(), *tables.figure_3(), *tables.figure_4(bigger)]
         everything = [*((row, run) for row, some in runs.items() for run in some), *bigger.values()]
         return {
             "cells": cells,
-            "ladder": {rung.name: round(100 * rung.accuracy, 2) for rung in ladder(test, train).rungs},
-            "runs": [_about(run, row, test, train) for row, run in everything],
+            "ladder": {rung.name: round(100 * rung.accuracy, 2) for rung in baselines.ladder.rungs},
+            "runs": [_record(run, row, baselines) for row, run in everything],
         }
 
 
@@ -193,14 +195,14 @@ def _table_runs(plan: Plan) -> dict[str, list[Run]]:
 
 def _bigger_runs(plan: Plan) -> dict[tuple[str, int], tuple[str, Run]]:
     """The finished runs of Figure 4, by row and size."""
-    made = {}
+    runs = {}
     for row, some in larger(plan.budget).items():
         for size, recipe in some.items():
             name = f"{row} {size // 1000}k"
             run = plan.run(recipe, slug(name, recipe.seed), _tests(recipe), train=plan.wants("Figure 4", row))
             if run is not None:
-                made[row, size] = name, run
-    return made
+                runs[row, size] = name, run
+    return runs
 
 
 def _tests(recipe: Recipe) -> dict[str, Any]:
@@ -216,26 +218,27 @@ def figure_2() -> Corpus:
     return corpus_of_trees(brackets.read([text for text, *_ in FIGURE_2]))
 
 
-def _about(run: Run, row: str, test: Corpus, train: Corpus) -> dict[str, Any]:
-    """One run for the record; its effective depth is that of its answers on the paper's test set."""
+def _record(run: Run, row: str, baselines: Baselines) -> dict[str, Any]:
+    """One run for the results file; its effective depth is that of its answers to the paper's test set."""
     scores = {
-        name: {key: value for key, value in found.items() if key != "fingerprint"} for name, found in run.scores.items()
+        name: {key: value for key, value in entry.items() if key not in ("fingerprint", "ladder")}
+        for name, entry in kept_evaluations(run).items()
     }
     predictions = run.predictions("test_d20s")
     if predictions is not None:
-        answers = [predictions.outcomes[place] for place in predictions.answers.tolist()]
-        scores["test_d20s"]["effective_depth"] = effective_depth(test, answers, train=train).as_dict()
+        depths = baselines.depths(answers_from(predictions, baselines.corpus).given)
+        scores["test_d20s"]["effective_depth"] = [depth.as_dict() for depth in depths]
     return {"row": row, "recipe": run.recipe.plain, **run.summary, "environment": run.environment, "scores": scores}
 
 
-class _Found:
+class _Tables:
     """What was measured, by row and column."""
 
     def __init__(self, plan: Plan, test: Corpus, train: Corpus, runs: dict[str, list[Run]]) -> None:
         self.plan, self.test, self.train, self.runs = plan, test, train, runs
 
     def cell(self, where: str, row: str, column: str, printed: float) -> Cell:
-        """Table 2 has means over runs. Tables 1 and 3 show the paper's best run; ours is the one that dev chooses."""
+        """Table 2 has means over runs. Tables 1 and 3 show the paper's best run; ours is the best on dev."""
         scale = 1 if "depth" in column else 100
         values = [scale * value for value in self._values(row, column)]
         measured = None
@@ -249,21 +252,20 @@ class _Found:
     def figure_2(self) -> list[Cell]:
         """What the best runs answer to the sentences of Figure 2, and the trees they build."""
         cells = []
-        for place, (text, truth, printed) in enumerate(FIGURE_2):
+        for sentence, (text, truth, printed) in enumerate(FIGURE_2):
             for row in _DRAWN:
                 run = best_on_dev(self.runs[row]) if self.runs.get(row) else None
-                said = run.predictions("figure_2") if run is not None else None
-                answer = None if said is None else float(said.outcomes[int(said.answers[place])])
+                kept = run.predictions("figure_2") if run is not None else None
+                values = [] if kept is None else [float(kept.outcomes[int(kept.answers[sentence])])]
                 column = f"answer to {text} (truth {truth})"
-                values = [] if answer is None else [answer]
                 cell = self.plan.cell("Figure 2", row, column, printed[row], values)
-                if said is not None and said.trees is not None:
-                    cell["tree"] = brackets.write(said.trees[place : place + 1])[0]
+                if kept is not None and kept.trees is not None:
+                    cell["tree"] = brackets.write(kept.trees[sentence : sentence + 1])[0]
                 cells.append(cell)
         return cells
 
     def figure_3(self) -> list[Cell]:
-        """How average depth is spread over the training set."""
+        """The distribution of average depth over the training set."""
         depths = f1.average_depth(binarise(self.train.forest), resamples=1).per_sentence
         cells = []
         for low, high in pairwise(DEPTHS):
@@ -277,9 +279,9 @@ class _Found:
         cells = []
         for row in ("LSTM 128D", "RL-SPINN 128D", "ST-Gumbel 128D"):
             for size in SIZES:
-                trained = [run for place, (_, run) in bigger.items() if place == (row, size)]
+                trained = [run for key, (_, run) in bigger.items() if key == (row, size)]
                 runs = self.runs.get(row, []) if size == SIZES[0] else trained
-                values = [100 * run.scores["test_d20s"]["accuracy"] for run in runs]
+                values = [100 * kept_evaluations(run)["test_d20s"]["accuracy"] for run in runs]
                 cells.append(self.plan.cell("Figure 4", row, f"accuracy from {size // 1000}k", None, values))
         return cells
 
@@ -291,23 +293,24 @@ class _Found:
         if row == "training set":
             return [f1.average_depth(binarise(self.train.forest), resamples=1).value]
         runs = self.runs.get(row, [])
-        scores = [run.scores["test_d20s"] for run in runs]
+        scores = [kept_evaluations(run)["test_d20s"] for run in runs]
         if column == "accuracy" or column.endswith(" accuracy"):
-            return [one["accuracy"] for one in scores]
+            return [entry["accuracy"] for entry in scores]
         if column == "self F1":
-            trees = [found.trees for run in runs if (found := run.predictions("test_d20s")) and found.trees is not None]
+            trees = [kept.trees for run in runs if (kept := run.predictions("test_d20s")) and kept.trees is not None]
             return [f1.self_f1(trees, resamples=1).value] if len(trees) > 1 else []
-        return [one[TREES[column]] for one in scores]
+        return [entry["trees"][TREES[column]]["value"] for entry in scores]
 
     def _random(self, column: str) -> float:
-        """Exact expectations; no tree is drawn."""
+        """Exact expectations for random trees; no tree is drawn."""
         lengths = self.test.lengths
         if column == "F1 gold":
-            return f1.expected_f1(binarise(self.test.forest), resamples=1).value
+            return random_trees.expected_f1(binarise(self.test.forest), resamples=1).value
         if column == "depth":
-            return float(f1.expected_depth(lengths[lengths > 1]).mean())
-        expected = f1.expected_self_f1(lengths) if column == "self F1" else f1.expected_branching_f1(lengths)
-        return float(np.nanmean(expected))
+            return float(random_trees.expected_depth(lengths[lengths > 1]).mean())
+        if column == "self F1":
+            return float(np.nanmean(random_trees.expected_self_f1(lengths)))
+        return float(np.nanmean(random_trees.expected_branching_f1(lengths)))
 
     def _gold(self, column: str) -> float:
         gold = binarise(self.test.forest)

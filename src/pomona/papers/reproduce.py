@@ -1,29 +1,32 @@
-"""Reproducing a paper: compute what is missing, go on with what was begun, set what came out beside what was printed.
+"""Reproducing a paper: train what is missing, resume what was begun, and put our numbers beside the printed ones.
 
     results = reproduce("listops_2018", budget="smoke")
     results["cells"][0]     {"where": "Table 1", "row": "TreeLSTM 128D", "column": "accuracy", "printed": 98.7,
                              "measured": 99.7, "deviation": ..., "low": ..., "high": ..., "runs": 4, ...}
 
 A paper is one file in `pomona.papers` that says what was printed and how to measure it. A cell is one number of the
-paper; its `measured` is the mean of the finished runs unless the paper's column says otherwise, `runs` of them, and
-null while there is none: nothing is filled in. Each run leaves its predictions in its folder, so that everything can
-be measured again without training. A results file that is there already keeps what this call could not measure anew.
+paper. Its `measured` is the mean over the finished runs (`runs` of them) unless the paper's column says otherwise, and
+null while there are none: nothing is filled in. Each run keeps its predictions and their evaluation in its folder, so
+that everything can be measured again without training. An existing results file keeps what this call could not measure.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, TypedDict, Unpack, get_args
 
 from pomona.base.errors import FormatError, RunError, SpecError, did_you_mean
 from pomona.base.files import write_json
 from pomona.base.registry import Registry
 from pomona.data.corpus import Corpus
-from pomona.evaluation.scoring import scores_of
+from pomona.evaluation.measure import with_measures
+from pomona.evaluation.records import keep, kept_evaluations
+from pomona.evaluation.subjects import Reading, answer, evaluate_answered
 from pomona.training.recipe import Recipe
 from pomona.training.run import Run, environment
 
@@ -33,15 +36,30 @@ Say = Callable[[str], None]
 Cell = dict[str, Any]
 
 
+Tests = Mapping[str, Callable[[], Corpus]]  # by name; each is made only if a run has not been evaluated on it
+
+
+class Options(TypedDict, total=False):
+    """What `reproduce` is told about a paper, with the defaults of Plan."""
+
+    budget: Budget
+    where: Sequence[str]
+    rows: Sequence[str]
+    folder: str | Path
+    threads: int
+    train_missing: bool
+    say: Say
+
+
 @dataclass(frozen=True)
 class Plan:
-    """What is asked of a paper: which parts are trained, at which budget, where the runs are."""
+    """Which parts of a paper are trained, at which budget, and where the runs are."""
 
     paper: str
     budget: Budget = "cpu"
-    where: tuple[str, ...] = ()  # "Table 1", "Figure 3", ...; all if empty
-    rows: tuple[str, ...] = ()  # all if empty
-    folder: Path = Path("runs")
+    where: Sequence[str] = ()  # "Table 1", "Figure 3", ...; all if empty
+    rows: Sequence[str] = ()  # all if empty
+    folder: str | Path = "runs"
     threads: int = 1
     train_missing: bool = True
     say: Say = field(default=lambda text: None, repr=False, compare=False)
@@ -54,7 +72,7 @@ class Plan:
     @property
     def home(self) -> Path:
         """The folder of this paper's runs at this budget."""
-        return self.folder / self.paper / self.budget
+        return Path(self.folder) / self.paper / self.budget
 
     def cell(
         self,
@@ -85,10 +103,10 @@ class Plan:
         }
 
     def run(
-        self, recipe: Recipe, name: str, tests: Mapping[str, Callable[[], Corpus]], *, train: bool = True
+        self, recipe: Recipe, name: str, tests: Tests, *, train: bool = True, measures: Sequence[str] = ()
     ) -> Run | None:
-        """The finished run of a recipe in folder `name`, with predictions and scores on every test; None if it may not
-        be trained now and is not finished."""
+        """The finished run of a recipe in folder `name`, evaluated on every test with these measures; None if it is
+        not finished and may not be trained now."""
         folder = self.home / name
         run = Run.read(folder) if (folder / "recipe.json").exists() else None
         if run is not None and run.recipe != recipe:
@@ -100,25 +118,25 @@ class Plan:
             from pomona.training.loop import train as run_training
 
             run = run_training(recipe, folder, threads=self.threads)
-        self._answer(run, tests)
+        self._evaluate(run, tests, measures)
         return run
 
-    def _answer(self, run: Run, tests: Mapping[str, Callable[[], Corpus]]) -> None:
+    def _evaluate(self, run: Run, tests: Tests, measures: Sequence[str]) -> None:
         missing = [name for name in tests if name not in run.scores]
         if not missing:
             return
         from pomona.training.data import corpora
-        from pomona.training.predict import predict
 
-        made = corpora(run.recipe)  # a test split is held out only from the examples that its own generator trains on
-        run.check_data({"train": made[0].fingerprint, "dev": made[1].fingerprint})
+        train, dev = corpora(run.recipe)  # a test split is held out only from what its own generator trains on
+        run.check_data({"train": train.fingerprint, "dev": dev.fingerprint})
         for name in missing:
             corpus = tests[name]()
-            predictions = predict(run, corpus, threads=self.threads)
-            run.add_predictions(name, predictions)
-            run.add_scores(name, scores_of(corpus, predictions))
-        scored = ", ".join(f"{name} {run.scores[name]['accuracy']:.4f}" for name in tests)
-        self.say(f"{run.folder}: dev {run.summary['dev']:.4f}, {scored}")
+            answered = answer(run, corpus, run.folder.name, Reading(threads=self.threads))
+            assert answered.predictions is not None
+            evaluation = with_measures(evaluate_answered(answered, corpus, ladders=False), measures)
+            keep(run, name, answered.predictions, evaluation)
+        scores = ", ".join(f"{name} {entry['accuracy']:.4f}" for name, entry in kept_evaluations(run).items())
+        self.say(f"{run.folder}: dev {run.summary['dev']:.4f}, {scores}")
 
 
 @dataclass(frozen=True)
@@ -137,45 +155,52 @@ class Paper:
 PAPERS: Registry[Paper] = Registry("paper", "pomona.papers")
 
 
-def reproduce(
-    paper: str,
-    *,
-    budget: Budget = "cpu",
-    where: Sequence[str] = (),
-    rows: Sequence[str] = (),
-    folder: str | Path = "runs",
-    out: str | Path | None = None,
-    threads: int = 1,
-    train_missing: bool = True,
-    say: Say = lambda text: None,
-) -> dict[str, Any]:
-    """The cells of a paper's tables and figures; `where` ("Table 1", ...) and `rows` limit what is trained now."""
-    if budget not in BUDGETS:
-        raise SpecError(f"no budget is called {budget!r}. {did_you_mean(budget, BUDGETS)}")
+def reproduce(paper: str, *, out: str | Path | None = None, **options: Unpack[Options]) -> dict[str, Any]:
+    """The cells of a paper's tables and figures, written to `out` as well.
+
+    Options are fields of Plan: `budget`; `where` ("Table 1", ...) and `rows`, which limit what is trained now; `folder`
+    of the runs; `threads`; `train_missing=False` to measure only what is trained already; `say`, for progress.
+    """
+    plan = Plan(paper, **options)
+    if plan.budget not in BUDGETS:
+        raise SpecError(f"no budget is called {plan.budget!r}. {did_you_mean(plan.budget, BUDGETS)}")
     chosen = PAPERS.build(paper)
-    for place in where:
-        if place not in chosen.places:
-            raise SpecError(f"{paper} has no {place!r}. {did_you_mean(place, chosen.places)}")
+    for where in plan.where:
+        if where not in chosen.places:
+            raise SpecError(f"{paper} has no {where!r}. {did_you_mean(where, chosen.places)}")
     before = _read(out)
     if before.get("paper", chosen.title) != chosen.title:
         raise FormatError(f"{out} holds results of {before['paper']!r}, not of {paper}; name another file")
-    records = [record for record in before.get("runs", []) if record.get("budget", "cpu") == budget]
-    known = {row: [record for record in records if record["row"] == row] for row in {one["row"] for one in records}}
-    plan = Plan(paper, budget, tuple(where), tuple(rows), Path(folder), threads, train_missing, say, known)
-    found = chosen.measure(plan)
-    there = {cell["row"] for cell in found["cells"]}
-    for row in rows:
-        if row not in there:
-            raise SpecError(f"{paper} has no row {row!r}. {did_you_mean(row, sorted(there))}")
-    results = {"paper": chosen.title, "environment": environment(threads=threads), **found}
-    results["cells"] = _kept_cells(before.get("cells", []), results["cells"])
-    mine = [{**record, "budget": budget} for record in results.get("runs", [])]
-    again = {_mark(record) for record in mine}
-    results["runs"] = [*mine, *(record for record in before.get("runs", []) if _mark(record) not in again)]
-    for name in before.keys() - {"paper", "environment", "cells", "runs"}:
-        results[name] = _kept(before[name], results.get(name))
+    measured = chosen.measure(dataclasses.replace(plan, known=_known(before, plan.budget)))
+    known_rows = {cell["row"] for cell in measured["cells"]}
+    for row in plan.rows:
+        if row not in known_rows:
+            raise SpecError(f"{paper} has no row {row!r}. {did_you_mean(row, sorted(known_rows))}")
+    results = {"paper": chosen.title, "environment": environment(threads=plan.threads), **measured}
+    results = _merged(before, results, plan.budget)
     if out is not None:
         write_json(out, results)
+    return results
+
+
+def _known(before: Mapping[str, Any], budget: str) -> dict[str, list[dict[str, Any]]]:
+    """The records of earlier runs at this budget, by row."""
+    known: dict[str, list[dict[str, Any]]] = {}
+    for record in before.get("runs", []):
+        if record.get("budget", "cpu") == budget:
+            known.setdefault(record["row"], []).append(record)
+    return known
+
+
+def _merged(before: Mapping[str, Any], now: Mapping[str, Any], budget: str) -> dict[str, Any]:
+    """Results of now, with what was measured before and could not be measured now."""
+    results = dict(now)
+    results["cells"] = _kept_cells(before.get("cells", []), now["cells"])
+    records = [{**record, "budget": budget} for record in now.get("runs", [])]
+    again = {_mark(record) for record in records}
+    results["runs"] = [*records, *(record for record in before.get("runs", []) if _mark(record) not in again)]
+    for name in before.keys() - {"paper", "environment", "cells", "runs"}:
+        results[name] = _kept(before[name], results.get(name))
     return results
 
 
@@ -188,39 +213,41 @@ def _read(out: str | Path | None) -> dict[str, Any]:
     if out is None or not Path(out).exists():
         return {}
     try:
-        found = json.loads(Path(out).read_text(encoding="utf-8"))
+        results = json.loads(Path(out).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise FormatError(f"{out} is there and cannot be read as results: {error}. Move it away.") from None
     parts = {"cells": ("where", "row", "column", "measured", "budget"), "runs": ("row",)}
-    if not isinstance(found, dict) or not all(_records(found.get(name, []), needed) for name, needed in parts.items()):
+    if not isinstance(results, dict) or not all(
+        _records(results.get(name, []), needed) for name, needed in parts.items()
+    ):
         raise FormatError(f"{out} is there and is no file of results: its cells are not ours. Move it away.")
-    return found
+    return results
 
 
 def _records(part: Any, needed: tuple[str, ...]) -> bool:
-    """Whether this is a list of objects that have what is needed."""
-    return isinstance(part, list) and all(isinstance(one, dict) and set(needed) <= one.keys() for one in part)
+    """Whether this is a list of objects that have these keys."""
+    return isinstance(part, list) and all(isinstance(item, dict) and set(needed) <= item.keys() for item in part)
 
 
 def _kept_cells(before: list[Cell], now: list[Cell]) -> list[Cell]:
     """What was measured now, and what was measured before and could not be measured now."""
     old = {_place(cell): cell for cell in before if cell["measured"] is not None}
-    made = [old.pop(_place(cell), cell) if cell["measured"] is None else cell for cell in now]
+    cells = [old.pop(_place(cell), cell) if cell["measured"] is None else cell for cell in now]
     here = {_place(cell) for cell in now}
-    return made + [cell for place, cell in old.items() if place not in here]
+    return cells + [cell for place, cell in old.items() if place not in here]
 
 
 def _kept(before: Any, now: Any) -> Any:
-    """A section as it is now, or as it was if there is nothing now; one of several parts is so part by part."""
+    """A section as it is now, or as it was if there is nothing now; a section of several parts, part by part."""
     if isinstance(before, dict) and isinstance(now, dict) and all(isinstance(part, dict) for part in before.values()):
         return {**before, **{name: part for name, part in now.items() if part or name not in before}}
     return now or before
 
 
 def _mark(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a record of a run is of."""
+    """What tells a record of a run from the others."""
     seed = record.get("recipe", {}).get("seed")
-    return tuple(str(one) for one in (record.get("budget", "cpu"), record["row"], record.get("column"), seed))
+    return tuple(str(part) for part in (record.get("budget", "cpu"), record["row"], record.get("column"), seed))
 
 
 def _place(cell: Cell) -> tuple[str, ...]:

@@ -1,52 +1,54 @@
-"""What a report says, as values: the tests with their ladders, and every run's answers to them.
+"""What a report shows, as values: the tests, their baselines, and the evaluation of every run on them.
 
-    found = collect(gather(["runs/tree", "runs/lstm"]), data=["data/test.parquet"])
-    found.tests[0].corpus, found.tests[0].ladder, found.tests[0].entries[0].depth
+    collected = collect(gather(["runs/tree", "runs/lstm"]), data=["data/test.parquet"])
+    collected.tests[0].corpus, collected.tests[0].baselines, collected.tests[0].entries[0].evaluation
 
-A run keeps its answers, not the questions; what it keeps of those is their fingerprint. So the examples are looked for
-among the sources that were named, the splits of the run's own task, and the files its recipe mentions, and are taken
-only where the fingerprint is the same. Where none is, the report shows the scores that were kept and says what to give.
+A run keeps its answers and the fingerprint of the examples it answered, not the examples. They are looked for among the
+sources that were named, the splits of the run's own task, and the files that its recipe mentions, and are used only if
+the fingerprint is the same. Then the answers are evaluated anew, as `pomona evaluate` does. Otherwise the report shows
+the evaluation that the run kept in scores.json and says how to name the examples.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from pomona.base.arrays import Ints
 from pomona.base.errors import PomonaError, SpecError
 from pomona.base.files import kind_of
 from pomona.data.corpus import Corpus
 from pomona.data.sources import corpus_from, data_file
 from pomona.data.task import TASKS, generate
-from pomona.evaluation.accuracy import accuracy, grouped, wilson
-from pomona.reports.inputs import Inputs, checked_scores
-from pomona.shortcuts.effective_depth import effective_depth
-from pomona.shortcuts.ladder import Ladder, ladder
+from pomona.evaluation.accuracy import answers_from
+from pomona.evaluation.baselines import Baselines, learning_examples
+from pomona.evaluation.evaluation import Evaluation
+from pomona.evaluation.records import kept_evaluations
+from pomona.reports.inputs import Inputs
 from pomona.training.predictions import Predictions
 from pomona.training.recipe import Recipe
-from pomona.training.run import Run, Score
+from pomona.training.run import Run
 
-LEARN_FROM = 50_000  # training examples that the ladder learns from
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """One run on one test: what was kept, and what could be worked out of it."""
+    """One run on one test: the evaluation as a dictionary, and the evaluation itself where the examples are there."""
 
     run: int
-    scores: dict[str, Any]
+    scores: Mapping[str, Any]  # as `Evaluation.as_dict` gives it; empty if only predictions were kept
     predictions: Predictions | None = None
-    score: Score | None = None  # of each example, where the examples are there
-    depth: dict[str, Any] | None = None  # effective depth, as `as_dict` gives it
+    evaluation: Evaluation | None = None
+
+    @property
+    def depth(self) -> dict[str, Any] | None:
+        """The effective depth of the answers to the last question."""
+        depths: list[dict[str, Any]] = self.scores.get("effective_depth") or []
+        return depths[-1] if depths else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +59,12 @@ class Test:
     fingerprint: str
     entries: tuple[Entry, ...]
     corpus: Corpus | None = None
-    ladder: Ladder | None = None
+    baselines: Baselines | None = None
     notes: tuple[str, ...] = ()  # what is missing, and what to do about it
+
+    @property
+    def ladder(self) -> Any:
+        return None if self.baselines is None else self.baselines.ladder
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,17 +79,13 @@ class Report:
 
 
 def collect(inputs: Inputs, data: Sequence[str] = (), say: Say = lambda text: None) -> Report:
-    """The report of what was given; `data` names files or `task:split:seed` that runs were evaluated on."""
+    """Collect what a report shows; `data` names files or `task:split:seed` that runs were evaluated on."""
     names = distinct([run.folder for run in inputs.runs])
     finder = _Finder(data)
-    answered: dict[str, list[_Answers]] = {}
+    answered: dict[str, list[_Kept]] = {}
     notes = list(inputs.notes)
     for number, run in enumerate(inputs.runs):
-        kept = {  # what is kept there besides, such as the accuracy at every node, is no test
-            name: checked_scores(scores, run.folder / "scores.json")
-            for name, scores in run.scores.items()
-            if isinstance(scores, dict) and "accuracy" in scores
-        }
+        kept = kept_evaluations(run)
         stored = sorted(path.stem for path in (run.folder / "predictions").glob("*.safetensors"))
         if not kept and not stored:
             notes.append(
@@ -91,13 +93,13 @@ def collect(inputs: Inputs, data: Sequence[str] = (), say: Say = lambda text: No
             )
         for name in dict.fromkeys([*kept, *stored]):
             predictions = run.predictions(name)
-            mark = predictions.corpus if predictions else str(kept[name].get("fingerprint", name))
-            answered.setdefault(mark, []).append(_Answers(name, number, kept.get(name, {}), predictions))
+            fingerprint = predictions.corpus if predictions else str(kept[name].get("fingerprint") or name)
+            answered.setdefault(fingerprint, []).append(_Kept(name, number, kept.get(name, {}), predictions))
     tests = []
-    for mark, entries in answered.items():
+    for fingerprint, entries in answered.items():
         say(f"{entries[0].name}: {len(entries)} runs")
-        tests.append(_test(mark, entries, inputs.runs, finder))
-    tests.sort(key=lambda test: test.corpus is None)  # what can be shown in full comes first
+        tests.append(_test(fingerprint, entries, inputs.runs, finder))
+    tests.sort(key=lambda test: test.corpus is None)  # tests that can be shown in full come first
     return Report(tuple(names), tuple(inputs.runs), _told_apart(tests), inputs, tuple(notes))
 
 
@@ -115,14 +117,14 @@ def distinct(paths: Sequence[Path]) -> list[str]:
     >>> distinct([Path("runs/a/seed-0"), Path("runs/b/seed-0"), Path("runs/lstm")])
     ['a/seed-0', 'b/seed-0', 'lstm']
     """
-    parts = [path.resolve().parts for path in paths]
-    length = [1] * len(parts)
+    folders = [path.resolve().parts for path in paths]
+    length = [1] * len(folders)
     while True:
-        names = ["/".join(one[-size:]) for one, size in zip(parts, length, strict=True)]
+        names = ["/".join(parts[-size:]) for parts, size in zip(folders, length, strict=True)]
         counts = Counter(names)
         longer = [
-            min(size + 1, len(one)) if counts[name] > 1 else size
-            for name, size, one in zip(names, length, parts, strict=True)
+            min(size + 1, len(parts)) if counts[name] > 1 else size
+            for name, size, parts in zip(names, length, folders, strict=True)
         ]
         if longer == length:
             return names
@@ -132,89 +134,61 @@ def distinct(paths: Sequence[Path]) -> list[str]:
 # -- one test ----------------------------------------------------------------------------------------------------------
 
 
-class _Answers(NamedTuple):
+class _Kept(NamedTuple):
     """What one run has kept of one test."""
 
     name: str
     run: int
-    scores: dict[str, Any]
+    scores: Mapping[str, Any]
     predictions: Predictions | None
 
 
-def _test(mark: str, answered: Sequence[_Answers], runs: Sequence[Run], finder: _Finder) -> Test:
-    names = list(dict.fromkeys(one.name for one in answered))
-    recipes = [runs[one.run].recipe for one in answered]
+def _test(fingerprint: str, kept: Sequence[_Kept], runs: Sequence[Run], finder: _Finder) -> Test:
+    names = list(dict.fromkeys(entry.name for entry in kept))
+    recipes = [runs[entry.run].recipe for entry in kept]
     title = " / ".join(names)
-    rows = max(len(one.predictions.logits) if one.predictions else 0 for one in answered)
-    corpus = finder.find(mark, rows, names, recipes)
+    rows = max(len(entry.predictions.logits) if entry.predictions else 0 for entry in kept)
+    corpus = finder.find(fingerprint, rows, names, recipes)
     if corpus is None:
-        entries = tuple(Entry(one.run, one.scores, one.predictions) for one in answered)
+        entries = tuple(Entry(entry.run, entry.scores, entry.predictions) for entry in kept)
         note = (
-            f"The examples of this test (fingerprint {mark[:12]}) were not found, so there is no ladder, no effective "
-            "depth and no explorer for it. Name them with --data, as a file or as task:split."
+            f"The examples of this test (fingerprint {fingerprint[:12]}) were not found, so there is no explorer for "
+            "it, and no baselines beyond what the runs kept. Name them with --data, as a file or as task:split."
         )
-        return Test(title, mark, entries, notes=(note,))
+        return Test(title, fingerprint, entries, notes=(note,))
     notes: list[str] = []
-    train = _training(recipes)
+    train = learning_examples(corpus, recipes)
     if train is None:
         notes.append("The ladder learnt from one half of the test to answer the other: no task makes its training set.")
-    rungs = _attempt(lambda: ladder(corpus, train), "There is no ladder", notes)
-    entries = tuple(_entry(corpus, train, one, notes) for one in answered)
-    return Test(title, mark, entries, corpus, rungs, tuple(dict.fromkeys(notes)))
+    baselines = Baselines(corpus, train)
+    entries = tuple(_entry(entry, baselines, notes) for entry in kept)
+    if any(len(entry.scores.get("effective_depth") or ()) > 1 for entry in entries):
+        notes.append("An example asks several questions; effective depth is that of the answers to the last one.")
+    return Test(title, fingerprint, entries, corpus, baselines, tuple(dict.fromkeys(notes)))
 
 
-def _entry(
-    corpus: Corpus,
-    train: Corpus | None,
-    answered: _Answers,
-    notes: list[str],
-) -> Entry:
-    predictions = answered.predictions
-    if predictions is None:
-        return Entry(answered.run, answered.scores)
-    score = _attempt(lambda: accuracy(corpus, predictions), "There is no accuracy", notes)
-    if score is None:
-        return Entry(answered.run, answered.scores, predictions)
-    places = predictions.answers.reshape(len(corpus), -1)
-    answers = [[predictions.outcomes[place] for place in row] for row in places.tolist()]
-    last = places.shape[1] - 1
-    if last:
-        notes.append(f"An example asks {last + 1} questions; effective depth is that of the answers to the last one.")
-    depth = _attempt(
-        lambda: effective_depth(corpus, answers, train=train, question=last).as_dict(),
-        "There is no effective depth",
-        notes,
-    )
-    return Entry(answered.run, answered.scores, predictions, score, depth)
-
-
-def _attempt(work: Callable[[], Any], without: str, notes: list[str]) -> Any:
-    """What the work gives, or None and a note on why there is nothing."""
+def _entry(kept: _Kept, baselines: Baselines, notes: list[str]) -> Entry:
+    """The evaluation of the answers that a run has kept; scores of trees and further measures are taken as kept."""
+    if kept.predictions is None:
+        return Entry(kept.run, kept.scores)
+    as_kept = {key: kept.scores[key] for key in ("trees", "measures") if kept.scores.get(key)}
     try:
-        return work()
+        answers = answers_from(kept.predictions, baselines.corpus, kept.name)
+        if "trees" in as_kept:
+            answers = replace(answers, trees=None)
+        evaluation = Evaluation.of(baselines.corpus, answers, baselines)
     except PomonaError as error:
-        notes.append(f"{without}: {error}.")
-        return None
-
-
-def _training(recipes: Sequence[Recipe]) -> Corpus | None:
-    """What the ladder learns from: the first examples of the largest train split among the tasks of the runs."""
-    found: list[tuple[int, Recipe]] = []
-    for recipe in recipes:
-        if not Path(recipe.data).is_file():
-            with suppress(PomonaError):
-                found.append((TASKS.build(recipe.data, recipe.data_settings).sizes.get("train", 0), recipe))
-    rows, recipe = max(found, key=lambda one: one[0], default=(0, recipes[0]))
-    if not rows:
-        return None
-    return generate(recipe.data, "train", recipe.data_seed, min(rows, LEARN_FROM), **recipe.data_settings)
+        notes.append(f"There is no accuracy: {error}.")
+        return Entry(kept.run, kept.scores, kept.predictions)
+    notes += evaluation.notes
+    return Entry(kept.run, {**evaluation.as_dict(), **as_kept}, kept.predictions, evaluation)
 
 
 # -- finding the examples ----------------------------------------------------------------------------------------------
 
 
 class _Finder:
-    """Corpora by fingerprint; every source is read or drawn once."""
+    """Corpora by fingerprint; every source is read or generated once."""
 
     def __init__(self, sources: Sequence[str]) -> None:
         self.corpora = [_named(source) for source in sources]  # what was named must be there
@@ -222,14 +196,14 @@ class _Finder:
         self.tried: set[Any] = set()
 
     def find(self, fingerprint: str, rows: int, names: Sequence[str], recipes: Sequence[Recipe]) -> Corpus | None:
-        """The corpus of this fingerprint, if any source that the recipes speak of has it, be it as its first rows."""
+        """The corpus with this fingerprint, if a source that the recipes mention has it, whole or as its first rows."""
         for recipe in recipes:
             for key, make in self._candidates(rows, names, recipe):
                 if fingerprint in self.known:
                     return self.known[fingerprint]
                 if key not in self.tried:
                     self.tried.add(key)
-                    with suppress(PomonaError):  # a file that is gone, a split that is no more: not what we look for
+                    with suppress(PomonaError):  # a file or split that is gone is not the one we look for
                         self.corpora.append(make())
                         self.known[self.corpora[-1].fingerprint] = self.corpora[-1]
         if fingerprint not in self.known:
@@ -263,25 +237,5 @@ def _named(source: str) -> Corpus:
     task, _, rest = source.partition(":")
     split, _, seed = rest.partition(":")
     if not (seed or "0").isdecimal():
-        raise SpecError(f"{source!r}: the seed {seed!r} is no number; write task:split:seed, as listops/d20s:test:7")
+        raise SpecError(f"{source!r}: the seed {seed!r} is no number; write task:split:seed, as in listops/d20s:test:7")
     return corpus_from(task, split=split or "test", seed=int(seed or 0))
-
-
-def shares(right: npt.NDArray[np.float64], amount: Ints, bounds: Sequence[int]) -> list[dict[str, Any]]:
-    """Accuracy in groups of examples, with Wilson's interval: below the first bound, between bounds, from the last."""
-    found = grouped(Score(0.0, right, (0.0, 0.0)), amount, bounds)
-    return [_share(group, share, count) for group, (share, count) in found.items()]
-
-
-def kept_shares(kept: Any) -> list[dict[str, Any]]:
-    """The same from scores.json, where groups stand as {"10-14": [share, examples]}; nothing if they do not."""
-    if not isinstance(kept, dict):
-        return []
-    pairs = [(group, pair) for group, pair in kept.items() if isinstance(pair, list) and len(pair) == 2 and pair[1]]
-    return [_share(str(group), float(share), int(count)) for group, (share, count) in pairs]
-
-
-def _share(group: str, share: float, count: int) -> dict[str, Any]:
-    low, high = wilson(round(share * count), count)
-    group = "0" if group == "<1" else group
-    return {"group": group, "share": share, "low": low, "high": high, "examples": count}

@@ -10,7 +10,6 @@ an error; a JSON file met in a folder that is none of ours is passed over.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 from pomona.base.errors import FormatError
 from pomona.base.files import read_bytes
+from pomona.evaluation.records import is_number, is_pair
 from pomona.fairness import Certificate
 from pomona.training.run import Run
 
@@ -114,9 +114,9 @@ def checked_results(content: dict[str, Any], path: Path) -> dict[str, Any]:
         if not isinstance(cell, dict) or not all(isinstance(cell.get(key), kind) for key, kind in CELL.items()):
             raise FormatError(f'cell {number} lacks one of "where", "row", "column" as text', path=path)
         for key in NUMBERS:
-            if not _number(cell.get(key)):
+            if not is_number(cell.get(key)):
                 raise FormatError(f"cell {number}: {key} = {cell[key]!r} is neither a number nor null", path=path)
-        if cell.get("interval") is not None and not _pair(cell["interval"]):
+        if cell.get("interval") is not None and not is_pair(cell["interval"]):
             raise FormatError(f"cell {number}: interval = {cell['interval']!r}, not two numbers or null", path=path)
     if not _curves(content.get("shortcuts") or {}):
         raise FormatError('"shortcuts" is not {data: {shortcut: {depth: [first, second, both]}}}', path=path)
@@ -129,7 +129,7 @@ def _curves(shortcuts: Any) -> bool:
         return False
     curves = [curve for one in shortcuts.values() for curve in one.values()]
     return all(isinstance(curve, dict) for curve in curves) and all(
-        depth.isdecimal() and isinstance(shares, list) and len(shares) == 3 and all(map(_number, shares))
+        depth.isdecimal() and isinstance(shares, list) and len(shares) == 3 and all(map(is_number, shares))
         for curve in curves
         for depth, shares in curve.items()
     )
@@ -143,30 +143,9 @@ def checked_fit(content: dict[str, Any], path: Path) -> dict[str, Any]:
             raise FormatError(f"not a fit of `pomona tre --out`: {key!r} is missing or of another kind", path=path)
     items = [*content["best"], *content["worst"]]
     numbers = [content.get("score"), *content["per_item"], *(one.get("tre") for one in items if isinstance(one, dict))]
-    if not all(map(_number, numbers)) or not all(isinstance(one, dict) for one in items):
+    if not all(map(is_number, numbers)) or not all(isinstance(one, dict) for one in items):
         raise FormatError("not a fit of `pomona tre --out`: a score is no number", path=path)
     for key, kind in (("shuffle", dict), ("heldout", dict), ("interval", dict), ("notes", list)):
         if content.get(key) and not isinstance(content[key], kind):
             raise FormatError(f"not a fit of `pomona tre --out`: {key!r} is of another kind", path=path)
     return content
-
-
-def checked_scores(scores: dict[str, Any], path: Path) -> dict[str, Any]:
-    """What a run has kept of a test, if its accuracy, its interval and its groups are numbers."""
-    groups = [scores.get(key) or {} for key in ("by_length", "by_nesting")]
-    if not (
-        _number(scores["accuracy"])
-        and (scores.get("interval") is None or _pair(scores["interval"]))
-        and all(isinstance(one, dict) and all(map(_pair, one.values())) for one in groups)
-    ):
-        raise FormatError("the scores kept here are not all numbers; evaluate the run again", path=path)
-    return scores
-
-
-def _pair(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and None not in value and all(map(_number, value))
-
-
-def _number(value: Any) -> bool:
-    """A finite number, or null where nothing was measured."""
-    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value))

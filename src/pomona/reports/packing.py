@@ -117,13 +117,13 @@ def answered(places: Ints, outcomes: Sequence[Any]) -> tuple[npt.NDArray[np.int6
 
 def answers_block(entry: Entry, name: str, rows: int) -> dict[str, Any]:
     """What one run said about the first rows: its answers, which are right, and its trees if it chose any."""
-    assert entry.score is not None
+    assert entry.evaluation is not None
     predictions = entry.predictions
     assert isinstance(predictions, Predictions)
     numbers, texts = answered(predictions.answers[:rows], predictions.outcomes)
     arrays: dict[str, npt.NDArray[Any]] = {
         "answers": numbers,
-        "right": entry.score.per_example[:rows].astype(np.uint8),
+        "right": entry.evaluation.right[:rows].astype(np.uint8),
     }
     if predictions.trees is not None:
         trees = predictions.trees[:rows]

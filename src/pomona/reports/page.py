@@ -34,7 +34,7 @@ from pomona.reports.inputs import gather
 from pomona.reports.packing import answers_block, corpus_block
 from pomona.reports.plots import all_plots
 from pomona.reports.style import Plot
-from pomona.reports.tables import certificate_rows, depth_words, fit_rows, paper_tables, run_rows
+from pomona.reports.tables import certificate_rows, depth_words, fit_rows, measure_rows, paper_tables, run_rows
 from pomona.trees.drawing import shortened, visible
 
 MARK = '<meta name="generator" content="pomona report">'
@@ -119,6 +119,7 @@ def html(found: Report, plots: Sequence[Plot], title: str, examples: int, *, wit
         plots=plots,
         runs=run_rows(found),
         depths=[depth_words(found, test) for test in found.tests],
+        measures=[measure_rows(found, test) for test in found.tests],
         papers=paper_tables(found),
         certificates=certificate_rows(found),
         fits=fit_rows(found),
@@ -170,7 +171,7 @@ def _sections(found: Report, plots: Sequence[Plot], *, explored: bool) -> list[t
 
 def _tests(found: Report, examples: int) -> list[dict[str, Any]]:
     """The examples and answers that the explorer shows; fewer rows where all would make the page too large."""
-    shown = [test for test in found.tests if test.corpus is not None and any(entry.score for entry in test.entries)]
+    shown = [test for test in found.tests if any(entry.evaluation is not None for entry in test.entries)]
     while True:
         blocks = [_test(found, test, examples) for test in shown]
         size = sum(len(block["bytes"]) for test in blocks for block in (test["corpus"], *test["runs"]))
@@ -183,7 +184,7 @@ def _tests(found: Report, examples: int) -> list[dict[str, Any]]:
 def _test(found: Report, test: Test, examples: int) -> dict[str, Any]:
     assert test.corpus is not None
     rows = min(examples, len(test.corpus))
-    entries = [entry for entry in test.entries if entry.score is not None]
+    entries = [entry for entry in test.entries if entry.evaluation is not None]
     return {
         "name": shortened(test.name),
         "corpus": corpus_block(test.corpus, rows),

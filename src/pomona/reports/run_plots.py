@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from pomona.reports.collect import Report, Test, kept_shares, shares
+from pomona.data.groups import groups_of
+from pomona.evaluation.accuracy import wilson
+from pomona.reports.collect import Report, Test
 from pomona.reports.style import COLOURS, GREY, Plot, Row, Spec, percent
-from pomona.shortcuts.ladder import Rung
+from pomona.shortcuts.lookups import Rung
 from pomona.trees.drawing import shortened
 
 DASHES = [[1, 3], [6, 3], [2, 2], [8, 2, 2, 2], [4, 4], [10, 3], [3, 1], [1, 1]]
-LENGTHS = (10, 20, 30, 40, 50, 75, 100, 150, 200, 300, 500, 1000)
-DEPTHS = (*range(1, 11), 12, 15, 20)
 DRAWN_RUNGS = (
     "most frequent answer", "root operator", "look-up table", "top 1 level", "top 2 levels", "top 3 levels",
     "top 4 levels",
@@ -65,7 +65,7 @@ def _faded(strong: float = 1.0) -> Spec:
 
 
 def accuracy_plots(number: int, test: Test, named: Names) -> Iterator[Plot]:
-    """Accuracy against nesting, dependency depth and length with the ladder drawn in; then the ladder as a whole."""
+    """Accuracy by nesting, dependency depth and length beside the baselines; then the ladder as a whole."""
     amounts = {"nesting": "nesting depth", "dependency": "dependency depth", "length": "length in tokens"}
     for key, axis in amounts.items():
         runs, rungs = _by_group(test, key, named)
@@ -89,28 +89,32 @@ def _caption(with_rungs: bool) -> str:
 
 
 def _by_group(test: Test, key: str, named: Names) -> tuple[list[Row], list[Row]]:
-    """Rows of the runs and of the rungs, from the examples where these are there, else from what was kept."""
-    runs: list[Row] = []
-    rungs: list[Row] = []
-    bounds = LENGTHS if key == "length" else DEPTHS
-    for entry in test.entries:
-        if test.corpus is None:
-            found = kept_shares(entry.scores.get(f"by_{key}"))
-        else:
-            found = [] if entry.score is None else shares(entry.score.per_example, _amount(test, key), bounds)
-        runs += [{**named.about(entry.run), **row} for row in found]
-    for rung in drawn_rungs(test):
-        rungs += [{"rung": rung.name, **row} for row in shares(rung.right.prod(axis=1), _amount(test, key), bounds)]
+    """Rows of the runs, from their evaluations, and of the baselines, from the examples where these are there."""
+    runs = [
+        {**named.about(entry.run), **_share(group, values["accuracy"], values["rows"], values["interval"])}
+        for entry in test.entries
+        for group, values in (entry.scores.get("by") or {}).get(key, {}).items()
+    ]
+    rungs = [{"rung": rung.name, **row} for rung in drawn_rungs(test) for row in _rung_shares(test, rung, key)]
     return _enough(runs), _enough(rungs)
+
+
+def _rung_shares(test: Test, rung: Rung, key: str) -> Iterator[Row]:
+    """The accuracy of a baseline in the groups that evaluations have."""
+    assert test.corpus is not None
+    names, numbers = groups_of(test.corpus, key)
+    right = rung.right.prod(axis=1)
+    counts, sums = np.bincount(numbers, minlength=len(names)), np.bincount(numbers, right, len(names))
+    for name, rows, total in zip(names, counts.tolist(), sums.tolist(), strict=True):
+        yield _share(name, total / rows, rows, wilson(round(total), rows))
+
+
+def _share(group: str, share: float, rows: int, interval: Any) -> Row:
+    return {"group": group, "share": share, "low": interval[0], "high": interval[1], "examples": rows}
 
 
 def _enough(rows: list[Row]) -> list[Row]:
     return [row for row in rows if row["examples"] >= FEW]
-
-
-def _amount(test: Test, key: str) -> Any:
-    assert test.corpus is not None
-    return {"length": test.corpus.lengths, "nesting": test.corpus.nesting, "dependency": test.corpus.dependency}[key]
 
 
 def drawn_rungs(test: Test) -> list[Rung]:
@@ -188,7 +192,7 @@ def _whole_ladder(number: int, test: Test, named: Names) -> Plot:
         if not np.isnan(rung.accuracy)
     ]
     marks = [
-        {**named.about(entry.run), "share": entry.score.value} for entry in test.entries if entry.score is not None
+        {**named.about(entry.run), "share": entry.scores["accuracy"]} for entry in test.entries if entry.evaluation
     ]
     x = percent("share", "right answers", scale={"domain": [0, 1]})
     layers: list[Spec] = [
@@ -322,10 +326,10 @@ TREES = {
 def tree_plots(number: int, test: Test, named: Names) -> Iterator[Plot]:
     """Parse F1 of the runs that choose trees."""
     rows = [
-        {**named.about(entry.run), "against": title, "share": entry.scores[key]}
+        {**named.about(entry.run), "against": title, "share": entry.scores["trees"][key]["value"]}
         for entry in test.entries
         for key, title in TREES.items()
-        if isinstance(entry.scores.get(key), (int, float))
+        if (entry.scores.get("trees") or {}).get(key)
     ]
     if rows:
         yield Plot(

@@ -39,8 +39,7 @@ def _cell(entry: Entry | None) -> dict[str, str]:
     cell = {"accuracy": NONE, "interval": "", "depth": NONE, "fits": ""}
     if entry is None:
         return cell
-    value = entry.score.value if entry.score else entry.scores.get("accuracy")
-    interval = entry.score.interval if entry.score else entry.scores.get("interval")
+    value, interval = entry.scores.get("accuracy"), entry.scores.get("interval")
     if isinstance(value, (int, float)):
         cell["accuracy"] = f"{value:.2%}"
     if interval:
@@ -70,6 +69,28 @@ def depth_words(found: Report, test: Test) -> list[tuple[str, str]]:
             words = f"None of these describes it well: {'; '.join(depth['unlike'])}. Nearest: {words}"
         said.append((found.names[entry.run], words))
     return said
+
+
+def measure_rows(found: Report, test: Test) -> list[tuple[str, str, str]]:
+    """Run, measure and its values, for every further measure that was kept with a run's scores."""
+    return [
+        (found.names[entry.run], name, _values(values))
+        for entry in test.entries
+        for name, values in (entry.scores.get("measures") or {}).items()
+    ]
+
+
+def _values(values: dict[str, Any]) -> str:
+    known = [(key.replace("_", " "), value) for key, value in values.items() if value not in (None, [], {})]
+    return ", ".join(f"{key} {_plain(value)}" for key, value in known) or NONE
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, dict):
+        return "; ".join(f"{key}: {_plain(part)}" for key, part in value.items())
+    return "; ".join(map(_plain, value)) if isinstance(value, list) else str(value)
 
 
 def _levels(depth: int | str) -> str:

@@ -21,12 +21,8 @@ import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from pomona.base.errors import FormatError, RunError
 from pomona.base.files import replacing, write_json
@@ -34,20 +30,6 @@ from pomona.training.predictions import Predictions
 from pomona.training.recipe import Recipe
 
 LONGEST_NAME = 200  # bytes of the name of a test, which becomes the name of a file
-
-
-@dataclass(frozen=True, eq=False)
-class Score:
-    """What a measure gives: a number, the examples behind it, and its interval."""
-
-    value: float
-    per_example: npt.NDArray[np.float64]
-    interval: tuple[float, float]
-    higher_is_better: bool = True
-
-    def __repr__(self) -> str:
-        low, high = self.interval
-        return f"Score({self.value:.4f}, {low:.4f} to {high:.4f}, {len(self.per_example):,} examples)"
 
 
 class Run:

@@ -174,22 +174,22 @@ def _watch(running: dict[str, subprocess.Popen[str]], runs: dict[str, Path], epo
 
 def _meaning(runs: dict[str, Path], corpora: dict[str, Corpus]) -> dict[str, Evaluation]:
     """What the scores mean: by depth, beside evaluators that open only the top k levels."""
-    from pomona.evaluation.evaluation import evaluated
-    from pomona.evaluation.scoring import scores_of
-    from pomona.evaluation.subjects import of_predictions
+    from pomona.evaluation.accuracy import answers_from
+    from pomona.evaluation.baselines import Baselines
+    from pomona.evaluation.evaluation import Evaluation
+    from pomona.evaluation.records import keep
     from pomona.training.run import Run
 
     _heading("4. What a score means. Accuracy by depth, beside what the top k levels of a tree give away")
     from pomona.training.predict import predict
 
     test, found = corpora["test"], {}
+    baselines = Baselines(test, corpora["train"])
     for name, folder in runs.items():
         run = Run.read(folder)
         predictions = predict(run, test)
-        run.add_predictions("test", predictions)
-        run.add_scores("test", scores_of(test, predictions))
-        answers = of_predictions(predictions, test, name)
-        found[name] = evaluated(test, answers, train=corpora["train"])
+        found[name] = Evaluation.of(test, answers_from(predictions, test, name), baselines)
+        keep(run, "test", predictions, found[name])
     ladder = found["LSTM"].ladder
     assert ladder is not None
     rungs = [rung for rung in ladder.rungs if rung.name in ("top 1 level", "top 2 levels", "top 3 levels")]

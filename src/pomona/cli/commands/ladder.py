@@ -102,7 +102,7 @@ def _with_model(made: Ladder, corpus: Corpus, given: npt.NDArray[np.int64], name
     import dataclasses
 
     from pomona.data.answers import asked
-    from pomona.shortcuts.ladder import Rung
+    from pomona.shortcuts.lookups import Rung
 
     rung = Rung(f"predictions ({name})", "the model", (given == asked(corpus)).astype(float), given)
     return dataclasses.replace(made, rungs=(*made.rungs, rung))

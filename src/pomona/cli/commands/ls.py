@@ -39,7 +39,7 @@ def ls(
 
 _NEXT = {
     "models": "Settings: pomona ls models --json\nTrain one: pomona train treelstm --data listops/d20s --out runs/tree",
-    "measures": "Functions: pomona ls measures --json\nUse: pomona evaluate, certify, ladder, tre, measure, compare",
+    "measures": "Settings: pomona ls measures --json\nUse one: pomona measure topsim meanings.jsonl messages.txt",
     "papers": "Measure one again: pomona reproduce listops_2018 --budget smoke",
 }
 

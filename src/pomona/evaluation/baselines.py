@@ -1,0 +1,98 @@
+"""What a score is compared with: baselines that see only part of the input, and the model's effective depth.
+
+    baselines = Baselines(test, learning_examples(test))
+    baselines.ladder                    every baseline that applies (`pomona.shortcuts.ladder`); None if none does
+    baselines.depths(answers.given)     the effective depth of each question (`pomona.shortcuts.effective_depth`)
+
+This is the only place where the two are computed for an evaluation, and `learning_examples` is the only rule for what
+they learn from; commands, papers and reports all use it. The ladder is computed once for a corpus and shared by all
+the models evaluated on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from pomona.base.arrays import Ints
+from pomona.base.errors import MeasureError, PomonaError
+from pomona.data.corpus import Corpus
+from pomona.data.sources import training_for
+from pomona.data.task import TASKS, Task, generate
+from pomona.shortcuts.effective_depth import EffectiveDepth, effective_depth
+from pomona.shortcuts.ladder import Ladder, ladder
+from pomona.training.recipe import Recipe
+
+
+@dataclass(frozen=True, eq=False)
+class Baselines:
+    """The ladder of a corpus, learnt from `train`, and the effective depth of any answers to it.
+
+    `train_depth` is the depth of the deepest trees that the model was trained on: effective depth then also says
+    whether the model is better beyond it than an evaluator that stops there.
+    """
+
+    corpus: Corpus
+    train: Corpus | None = None
+    train_depth: int | None = None
+
+    @cached_property
+    def _ladder_or_reason(self) -> Ladder | str:
+        try:
+            return ladder(self.corpus, self.train)
+        except MeasureError as error:
+            return f"No ladder: {error}."
+
+    @property
+    def ladder(self) -> Ladder | None:
+        return self._ladder_or_reason if isinstance(self._ladder_or_reason, Ladder) else None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Why there is no ladder, if there is none."""
+        return (self._ladder_or_reason,) if isinstance(self._ladder_or_reason, str) else ()
+
+    def depths(self, given: Ints) -> tuple[EffectiveDepth, ...]:
+        """The effective depth of answers (positions among the outcomes, [examples, questions]), for each question."""
+        outcomes = [*self.corpus.outcomes, None]  # -1, unparsed, reads the last one
+        answers = [[outcomes[position] for position in row] for row in given.tolist()]
+        return tuple(
+            effective_depth(self.corpus, answers, train=self.train, question=question, train_depth=self.train_depth)
+            for question in range(given.shape[1])
+        )
+
+
+def learning_examples(corpus: Corpus, recipes: Sequence[Recipe] = ()) -> Corpus | None:
+    """The examples that baselines learn from.
+
+    They are the whole train split of the task that made the corpus. A corpus that does not name its task (a TSV file)
+    takes the largest train split among the tasks of these recipes, of the runs that answered it. Examples that are in
+    the corpus itself are left out. None, where there is no such task, means that one half of the corpus is answered
+    from the other.
+    """
+    train = training_for(corpus)
+    if train is None:
+        train = _largest_train_split(recipes)
+    if train is None:
+        return None
+    shared = np.isin(train.keys, corpus.keys)
+    found: Corpus = train[~shared] if shared.any() else train
+    return found if len(found) else None
+
+
+def _largest_train_split(recipes: Sequence[Recipe]) -> Corpus | None:
+    tasks: list[tuple[Task, int]] = []
+    for recipe in recipes:
+        if not Path(recipe.data).is_file():
+            with suppress(PomonaError):  # a task that is no longer there teaches nothing
+                tasks.append((TASKS.build(recipe.data, recipe.data_settings), recipe.data_seed))
+    tasks = [(task, seed) for task, seed in tasks if task.sizes.get("train", 0)]
+    if not tasks:
+        return None
+    task, seed = max(tasks, key=lambda candidate: candidate[0].sizes["train"])
+    return generate(task, "train", seed)

@@ -1,0 +1,165 @@
+"""Evaluations in a run's folder: how they are written to scores.json, and how they are read from it.
+
+    keep(run, "test", predictions, evaluation)     predictions/test.safetensors, and the entry "test" of scores.json
+    kept_evaluations(run)["test"]["accuracy"]      every entry that is an evaluation, as `Evaluation.as_dict` gives it
+
+Runs of earlier versions kept other keys (`by_length`, `f1_gold`, `by_depth`, ...). `as_evaluation` turns such an entry
+into the shape of today; what was not kept then is empty. Other things that papers keep in scores.json, such as the
+accuracy at every node, are no evaluations and are passed over.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from pomona.base.errors import FormatError
+from pomona.evaluation.accuracy import wilson
+from pomona.evaluation.evaluation import Evaluation
+from pomona.training.predictions import Predictions
+from pomona.training.run import Run
+
+ORDINALS = ("first", "second", "third", "fourth")  # what earlier versions called the questions of an example
+TREES = ("f1_gold", "f1_left", "f1_right", "list_recall", "depth", "f1_gold_without_root")
+
+Record = dict[str, Any]
+
+
+def keep(run: Run, name: str, predictions: Predictions, evaluation: Evaluation) -> None:
+    """Keep predictions and their evaluation in the run's folder, under a name."""
+    run.add_predictions(name, predictions)
+    run.add_scores(name, evaluation.as_dict())
+
+
+def kept_evaluations(run: Run) -> dict[str, Record]:
+    """The evaluations that a run has kept, by name."""
+    path = run.folder / "scores.json"
+    return {
+        name: as_evaluation(entry, path)
+        for name, entry in run.scores.items()
+        if isinstance(entry, dict) and "accuracy" in entry
+    }
+
+
+def as_evaluation(entry: Record, path: str | Path | None = None) -> Record:
+    """An entry of scores.json in the shape of today; an error if its numbers are not numbers."""
+    if not _readable(entry):
+        raise FormatError("the scores kept here are not all numbers; evaluate the run again", path=path)
+    return entry if "by" in entry else _converted(entry)
+
+
+# -- entries of earlier versions -------------------------------------------------------------------------------------
+
+
+def _converted(old: Record) -> Record:
+    rows = int(old.get("rows") or 0)
+    right, unparsed = round((old["accuracy"] or 0) * rows), round((old.get("malformed") or 0) * rows)
+    groups = {
+        grouping: {name: _group(share, count) for name, (share, count) in (old.get(f"by_{grouping}") or {}).items()}
+        for grouping in ("length", "nesting")
+    }
+    if old.get("by_depth"):
+        groups["nesting"] = {depth: _questions(group) for depth, group in old["by_depth"].items()}
+    copies = old.get("unknown_copies")
+    return {
+        "name": "",
+        "corpus": "",
+        "fingerprint": old.get("fingerprint", ""),
+        "rows": rows,
+        "right": right,
+        "wrong": rows - right - unparsed,
+        "unparsed": unparsed,
+        "accuracy": old["accuracy"],
+        "interval": old.get("interval"),
+        "questions": [],
+        "by": {grouping: kept for grouping, kept in groups.items() if kept},
+        "trees": {name: {"value": old[name], "interval": None} for name in TREES if old.get(name) is not None},
+        "ladder": None,
+        "effective_depth": _depths(old),
+        "measures": {} if copies is None else {"unknown-copies": {"value": copies}},
+        "notes": [],
+    }
+
+
+def _depths(entry: Record) -> list[Any]:
+    """The effective depths of an entry; earlier versions kept one, or one for each question by its name."""
+    depths = entry.get("effective_depth") or []
+    if isinstance(depths, dict):
+        return [depths] if "depth" in depths else list(depths.values())
+    return depths if isinstance(depths, list) else [depths]
+
+
+def _group(share: float, rows: int, questions: list[int] | None = None) -> Record:
+    right = round(share * rows)
+    low, high = wilson(right, rows) if rows else (0.0, 1.0)
+    return {
+        "rows": rows, "right": right, "unparsed": 0, "questions": questions or [right], "accuracy": share,
+        "interval": [low, high],
+    }  # fmt: skip
+
+
+def _questions(group: Record) -> Record:
+    """A depth of `by_depth`: for each question and for both the share right, with its interval."""
+    each = [round(group[name][0] * group["rows"]) for name in ORDINALS if name in group]
+    return _group(group["both"][0], group["rows"], each)
+
+
+# -- are the numbers numbers? ----------------------------------------------------------------------------------------
+
+
+def _readable(entry: Record) -> bool:
+    interval = entry.get("interval")
+    if not is_number(entry["accuracy"]) or not (interval is None or is_pair(interval)):
+        return False
+    if "by" in entry:
+        groupings = entry["by"].values() if isinstance(entry["by"], dict) else [None]
+        parts = (entry.get("trees") or {}, entry.get("measures") or {})
+        return (
+            all(isinstance(groups, dict) and all(map(_readable_group, groups.values())) for groups in groupings)
+            and all(isinstance(part, dict) and all(isinstance(one, dict) for one in part.values()) for part in parts)
+            and all(is_number(score.get("value")) for score in (entry.get("trees") or {}).values())
+            and all(map(_readable_depth, _depths(entry)))
+        )
+    shares = [entry.get(f"by_{grouping}") or {} for grouping in ("length", "nesting")]
+    depths = entry.get("by_depth") or {}
+    return (
+        all(isinstance(groups, dict) and all(map(is_pair, groups.values())) for groups in shares)
+        and all(is_number(entry.get(name)) for name in (*TREES, "rows", "malformed", "unknown_copies"))
+        and isinstance(depths, dict)
+        and all(isinstance(group, dict) and {"rows", "both"} <= group.keys() for group in depths.values())
+        and all(map(_readable_depth, _depths(entry)))
+    )
+
+
+def _readable_depth(depth: Any) -> bool:
+    """Whether this is the dictionary of an effective depth."""
+    return (
+        isinstance(depth, dict)
+        and {"depth", "interval", "fits", "unlike", "rival"} <= depth.keys()
+        and isinstance(depth["interval"], list)
+        and len(depth["interval"]) == 2
+        and isinstance(depth["unlike"], list)
+        and all(depth.get(key) is not None and is_number(depth[key]) for key in ("contested", "explained", "margin"))
+        and isinstance(depth.get("agreement"), list)
+        and bool(depth["agreement"])
+        and all(share is not None and is_number(share) for share in depth["agreement"])
+    )
+
+
+def _readable_group(group: Any) -> bool:
+    return (
+        isinstance(group, dict)
+        and all(group.get(key) is not None and is_number(group[key]) for key in ("rows", "right", "accuracy"))
+        and is_pair(group.get("interval"))
+    )
+
+
+def is_pair(value: Any) -> bool:
+    """Two finite numbers."""
+    return isinstance(value, list) and len(value) == 2 and None not in value and all(map(is_number, value))
+
+
+def is_number(value: Any) -> bool:
+    """A finite number, or null where nothing was measured."""
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value))
