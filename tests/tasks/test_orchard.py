@@ -14,7 +14,7 @@ import oracles_orchard as oracle
 import pomona as pm
 from pomona.base.errors import SpecError, SplitError
 from pomona.data.task import TASKS
-from pomona.evaluation.answers_by_depth import unknown_copies
+from pomona.measures.unknown_copies import unknown_copies
 from pomona.models.model import MODELS
 from pomona.tasks.orchard.text import read
 from pomona.training.data import corpora, fresh_corpus
