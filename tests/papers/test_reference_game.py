@@ -157,7 +157,7 @@ def test_killed_games_go_on_to_the_same_languages(tmp_path: Path, monkeypatch: p
     assert (broken.path / "state.safetensors").exists()
     told: list[str] = []
     languages.play(broken, say=told.append)
-    assert "going on after step 4 of 7" in told[0]
+    assert "resuming after step 4 of 7" in told[0]
     assert not (broken.path / "state.safetensors").exists()
     ours, theirs = (folder.read("languages.json", {})["pairs"] for folder in (broken, whole))
     assert ours == theirs
@@ -169,7 +169,7 @@ def test_killed_games_go_on_to_the_same_languages(tmp_path: Path, monkeypatch: p
 
 def test_a_folder_belongs_to_one_experiment(tmp_path: Path) -> None:
     languages.games_folder(tmp_path / "a", SMALL["code"], pairs=2)
-    with pytest.raises(RunError, match=r"other settings \(pairs\): there pairs = 2, here 3. Nothing was touched"):
+    with pytest.raises(RunError, match=r"other settings \(pairs\): there pairs = 2, here 3. Nothing was changed"):
         languages.games_folder(tmp_path / "a", SMALL["code"], pairs=3)
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "thesis.txt").write_text("mine")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
+import os
 import struct
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +127,7 @@ def test_broken_mnist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="2 images but 3 labels"):
         concepts.read_digits(tmp_path)
     label.write_bytes(gzip.compress(struct.pack(">4BI", 0, 0, 8, 1, 2) + bytes(1)))
-    with pytest.raises(FormatError, match="says it holds 2 bytes and does not"):
+    with pytest.raises(FormatError, match="does not hold the 2 bytes that its header announces"):
         concepts.read_digits(tmp_path)
     label.write_bytes(b"\x1f\x8b not gzip")
     with pytest.raises(FormatError, match="not a whole gzip file"):
@@ -291,13 +294,13 @@ def test_vectors_are_trained_on_a_text(tmp_path: Path) -> None:
     lines = [" ".join(rng.permutation([*words, "Nest egg,"])) for _ in range(60)]
     (tmp_path / "text.txt").write_text("\n".join(lines))
     listed = [compounds.Compound("nest", "egg", 1.0), compounds.Compound("sea", "duck", 2.0)]
-    settings = {"size": 8, "epochs": 1}
-    vectors, counts = compounds.vectors_from_text(tmp_path / "text.txt", listed, **settings)
+    settings = compounds.Cbow(size=8, epochs=1)
+    vectors, counts = compounds.vectors_from_text(tmp_path / "text.txt", listed, settings)
     assert set(vectors) == {"nest", "egg", "nest_egg", "sea"}
     assert counts["nest_egg"] >= 60
-    again, _ = compounds.vectors_from_text(tmp_path / "text.txt", listed, **settings)
+    again, _ = compounds.vectors_from_text(tmp_path / "text.txt", listed, settings)
     assert all(np.array_equal(vectors[name], again[name]) for name in vectors)
-    parts, _ = compounds.vectors_from_text(tmp_path / "text.txt", listed, subwords=True, **settings)
+    parts, _ = compounds.vectors_from_text(tmp_path / "text.txt", listed, dataclasses.replace(settings, subwords=True))
     assert set(parts) == set(vectors)
     with pytest.raises(MeasureError, match="none of the compounds' words occurs 5 times"):
         compounds.vectors_from_text(tmp_path / "text.txt", [compounds.Compound("gravy", "train", 1.0)])
@@ -330,10 +333,19 @@ def test_proposition_1_must_hold_for_classifiers_under_a_metric() -> None:
     assert row["topsim"] > 0.2
 
 
+def test_the_paper_is_declared_without_torch() -> None:
+    code = (
+        "import sys; from pomona.papers.reproduce import PAPERS\n"
+        "assert PAPERS.entry('tre_2019')[0].kind.places == ('dynamics', 'compounds', 'similarity', 'game')\n"
+        "assert 'torch' not in sys.modules"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_paper_is_measured_from_its_folders(noise: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny = {
-        name: (dataclasses.replace(game, hidden=5, batch=16, steps=2), 5) for name, game in READINGS.items()
-    }
+    tiny = {name: (dataclasses.replace(game, hidden=5, batch=16, steps=2), 5) for name, game in READINGS.items()}
     monkeypatch.setattr(experiments, "settings", lambda budget: (tiny, TINY))
     monkeypatch.setenv("POMONA_DATA", str(tmp_path / "nothing"))
 
