@@ -86,8 +86,8 @@ class _Product(torch.autograd.Function):
 
 def product(weights: Parameters, name: str, inputs: Tensor, rows: Rows) -> Tensor:
     weight, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
-    made: Tensor = _Product.apply(inputs, weight, bias, rows.first)  # type: ignore[no-untyped-call]
-    return made
+    result: Tensor = _Product.apply(inputs, weight, bias, rows.first)  # type: ignore[no-untyped-call]
+    return result
 
 
 def take(table: Tensor, index: Tensor) -> Tensor:
@@ -163,11 +163,11 @@ class Player:
         state: Tensor,
         rows: Rows,
         where: Tensor,
-        places: int,
+        positions: int,
         chance: Sequence[Tensor] | None,
         taught: Sequence[Tensor] | None = None,
     ) -> Said:
-        """Let a decoder produce `places` symbols. With `taught`, the loss is about those, and they are fed back.
+        """Let a decoder produce `positions` symbols. With `taught`, the loss is about those, and they are fed back.
 
         `state` holds the distinct rows and `where` the row of each sample, [pairs, samples].
         """
@@ -177,18 +177,18 @@ class Player:
         surprise, entropy = torch.zeros_like(where, dtype=state.dtype), torch.zeros_like(where, dtype=state.dtype)
         state = gru.step(state, gru.lift(state, rows), torch.full_like(rows.owner, free), rows)  # the start symbol
         sampled = where  # the row of each sample's own symbols; `where` is the row of what it was taught
-        for place in range(places):
+        for position in range(positions):
             logits = product(self.weights, f"{name}.says", state, rows)
             with torch.no_grad():
-                said.append(choose(take(logits, sampled)[..., :free], None if chance is None else chance[place]))
-            target = said[place] if taught is None else taught[place]
+                said.append(choose(take(logits, sampled)[..., :free], None if chance is None else chance[position]))
+            target = said[position] if taught is None else taught[position]
             log = torch.log_softmax(logits if self.game.loose else logits[:, :free], 1)
             surprise = surprise - take(log, where).gather(2, target[..., None])[..., 0]
             entropy = entropy - take((log.exp() * log).sum(1), where)
-            if place + 1 < places:
-                paths = torch.stack([where * gru.symbols + target, sampled * gru.symbols + said[place]])
+            if position + 1 < positions:
+                paths = torch.stack([where * gru.symbols + target, sampled * gru.symbols + said[position]])
                 state, rows, (where, sampled) = gru.branch(state, rows, paths)
-        return Said(said, surprise / places, entropy / places)
+        return Said(said, surprise / positions, entropy / positions)
 
     def speak(self, referent: Tensor, chance: Sequence[Tensor] | None) -> Said:
         """Messages about referents, [pairs, samples]."""
@@ -199,8 +199,8 @@ class Player:
 
     def hear(self, message: Sequence[Tensor]) -> tuple[Tensor, Rows, Tensor]:
         """The input of the listener's decoders for every distinct message, its rows, and each sample's row."""
-        rows, places, where = self._distinct(message, self.game.symbols)
-        return (self._flat if self.game.reads == "flat" else self._recurrent)(places, rows), rows, where
+        rows, symbols, where = self._distinct(message, self.game.symbols)
+        return (self._flat if self.game.reads == "flat" else self._recurrent)(symbols, rows), rows, where
 
     def _distinct(self, columns: Sequence[Tensor], most: int) -> tuple[Rows, list[Tensor], Tensor]:
         """The distinct rows of each pair's samples (column values below `most`), their columns, each sample's row."""
@@ -208,20 +208,20 @@ class Player:
         key = torch.arange(pairs, device=self.like.device)[:, None]
         for column in columns:
             key = key * most + column
-        found, where = torch.unique(key, return_inverse=True)
-        values = [found // most**place % most for place in reversed(range(len(columns)))]
-        return Rows.of(found // most ** len(columns), pairs), values, where
+        keys, where = torch.unique(key, return_inverse=True)
+        values = [keys // most**position % most for position in reversed(range(len(columns)))]
+        return Rows.of(keys // most ** len(columns), pairs), values, where
 
-    def _flat(self, places: Sequence[Tensor], rows: Rows) -> Tensor:
-        hot = torch.nn.functional.one_hot(torch.stack(list(places), 1), self.game.width)
+    def _flat(self, symbols: Sequence[Tensor], rows: Rows) -> Tensor:
+        hot = torch.nn.functional.one_hot(torch.stack(list(symbols), 1), self.game.width)
         return hot.flatten(1).to(self.like.dtype)
 
-    def _recurrent(self, places: Sequence[Tensor], rows: Rows) -> Tensor:
+    def _recurrent(self, symbols: Sequence[Tensor], rows: Rows) -> Tensor:
         """The last state of a GRU that starts at zero; messages with a common prefix share rows."""
         gru, pairs = self.gru["reader"], len(rows.first) - 1
         state = self.like.new_zeros(pairs, self.game.hidden)
         here, where = Rows.of(torch.arange(pairs, device=self.like.device), pairs), rows.owner
-        for symbol in places:
+        for symbol in symbols:
             state, here, where = gru.branch(state, here, where * gru.symbols + symbol)
         return take(state, where)
 

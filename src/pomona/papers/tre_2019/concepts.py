@@ -104,8 +104,8 @@ def _read_mnist(folder: Path) -> Digits:
 
 def _idx(folder: Path, what: str, axes: int) -> tuple[npt.NDArray[np.uint8], tuple[int, ...]]:
     """An IDX file: two zero bytes, the type (8 for bytes), the number of axes, their lengths, the bytes."""
-    places = [folder / f"{name}{end}" for name in FILES[what] for end in ("", ".gz")]
-    path = next((place for place in places if place.is_file()), None)
+    candidates = [folder / f"{name}{end}" for name in FILES[what] for end in ("", ".gz")]
+    path = next((candidate for candidate in candidates if candidate.is_file()), None)
     if path is None:
         raise FormatError(f"there is no {' or '.join(FILES[what])} (or .gz) in it", path=folder)
     try:

@@ -157,13 +157,13 @@ def _compounds(plan: Plan, train: bool) -> tuple[dict[str, Any], list[Cell]]:
         return {}, []
     figures.draw_compounds(plan.home / "compounds.svg", judged)
     cells = []
-    for source, found in judged.items():
+    for source, result in judged.items():
         for kind in ("exact", "legacy"):
             row = f"{source}, {SOLVERS[kind]}"
-            cells.append(_cell(plan, "compounds", row, "Spearman with judgement", found[kind], found["compounds"]))
-        if found["given frequency"] is not None:
+            cells.append(_cell(plan, "compounds", row, "Spearman with judgement", result[kind], result["compounds"]))
+        if result["given frequency"] is not None:
             row, column = f"{source}, {SOLVERS['exact']}", "Spearman with judgement, given the rarer word's frequency"
-            cells.append(_cell(plan, "compounds", row, column, found["given frequency"], found["compounds"]))
+            cells.append(_cell(plan, "compounds", row, column, result["given frequency"], result["compounds"]))
     return judged, cells
 
 

@@ -62,9 +62,7 @@ class Game:
     optimiser: Literal["rmsprop", "adam"] = "rmsprop"
     rate: float = 3e-3
     baseline: Literal["learned", "average"] = "learned"  # linear in the features, or a running mean of the reward
-    listener: Literal["supervised", "policy"] = (
-        "supervised"  # trained on the right answer, or by the reward for its own
-    )
+    listener: Literal["supervised", "policy"] = "supervised"  # trained on the right answer, or by its own reward
     inputs: Literal["one_hot", "embedded"] = "one_hot"  # how symbols enter the GRUs
     reads: Literal["flat", "recurrent"] = "flat"  # the listener sees the whole message at once, or reads it with a GRU
     entropy: float = 0.01  # bonus for entropy, of speaker and listener

@@ -64,15 +64,15 @@ def play(folder: Folder, *, device: str = "cpu", say: Say = lambda text: None) -
         if state.exists():
             seconds = restore(pairs, state)
             say(f"{folder.path}: resuming after step {pairs.done} of {game.steps}")
-        saved, begun = time.monotonic(), time.process_time()
+        saved, started = time.monotonic(), time.process_time()
         while pairs.done < game.steps:
             reward = pairs.step()
             if pairs.done % 10 == 0:
                 say(f"{folder.path}: step {pairs.done} of {game.steps}, mean reward {float(reward.mean()):.3f}")
             if time.monotonic() - saved > SAVE_EVERY:
-                save(pairs, folder, seconds + time.process_time() - begun)
+                save(pairs, folder, seconds + time.process_time() - started)
                 saved = time.monotonic()
-        _write_languages(folder, pairs.languages(), seconds + time.process_time() - begun)
+        _write_languages(folder, pairs.languages(), seconds + time.process_time() - started)
         state.unlink(missing_ok=True)
 
 
@@ -126,9 +126,9 @@ def measure(folder: Folder, *, say: Say = lambda text: None) -> list[dict[str, A
     scores: list[dict[str, Any]] = folder.read("scores.json", [])
     with folder.locked():
         for row in languages[len(scores) :]:
-            begun = time.process_time()
+            started = time.process_time()
             score = scores_of(row)
-            scores.append({**score, "cpu_seconds": round(time.process_time() - begun, 2)})
+            scores.append({**score, "cpu_seconds": round(time.process_time() - started, 2)})
             folder.write("scores.json", scores)
             say(
                 f"{folder.path}: language {score['pair']}: train {score['train']:.2f}, test {score['test']:.2f}, "

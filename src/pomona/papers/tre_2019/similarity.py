@@ -37,8 +37,8 @@ def of_classifiers(thetas: Sequence[npt.NDArray[np.float64]], derivations: Deriv
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ReconstructionWarning)
                 fit = tre(theta, derivations, distance=distance)
-            found = check_proposition_1(fit, rescale=True)
-            row[distance] = {"tre": fit.score, **dataclasses.asdict(found), "applies": found.applies}
+            check = check_proposition_1(fit, rescale=True)
+            row[distance] = {"tre": fit.score, **dataclasses.asdict(check), "applies": check.applies}
         rows.append(row)
     return {"runs": rows}
 
