@@ -30,7 +30,7 @@ def tre(
     compose: Annotated[
         str, typer.Option(help="How parts combine: add, weighted, position, diagonal, linear, bilinear or mlp.")
     ] = "add",
-    distance: Annotated[str, typer.Option(help="cosine, l1, l2, sql2 or crossentropy.")] = "cosine",
+    distance: Annotated[str, typer.Option(help="What is minimised: cosine, l1, l2, sql2 or crossentropy.")] = "cosine",
     shuffle: Annotated[
         int, typer.Option(min=0, help="Refits with shuffled derivations, for a p-value; 0 for none.")
     ] = 0,
@@ -57,9 +57,10 @@ def tre(
 ) -> None:
     """Measure how compositional representations are: their Tree Reconstruction Error (TRE).
 
-    TRE fits one vector to each primitive part, combines the vectors as the derivations say, and reports the mean
-    distance to the representations; 0 is perfectly compositional. The lower bound shows how far the fit can be from
-    the true minimum.
+    TRE gives each primitive part a vector, combines the vectors as the
+    derivations say, and reports the mean distance to the representations
+    at the best vectors found; 0 is perfectly compositional. No vectors can
+    score below the lower bound.
 
     Example: [bold]pomona tre reps.npy derivations.jsonl --compose add --distance cosine --shuffle 1000[/bold]
     """
