@@ -1,4 +1,4 @@
-"""The TRE paper's other experiments: concepts, dynamics, compounds, similarity, and the correlations they end in."""
+"""The TRE paper's experiments except the game: concepts, dynamics, compounds, similarity, correlations."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_repeating_an_epoch_does_not_narrow_an_interval() -> None:
     once = correlate(x, y, clusters=range(12))
     often = correlate(np.repeat(x, 9), np.repeat(y, 9), clusters=np.repeat(range(12), 9))
     assert (often.value, often.low, often.high) == pytest.approx((once.value, once.low, once.high))
-    rows = rng.integers(12, size=(1000, 12))  # the same by drawing rows, one by one
+    rows = rng.integers(12, size=(1000, 12))  # the same by resampling rows directly
     plain = np.quantile([np.corrcoef(x[draw], y[draw])[0, 1] for draw in rows], [0.025, 0.975])
     assert (once.low, once.high) == pytest.approx(plain, abs=0.08)
     wrong = correlate(np.repeat(x, 9), np.repeat(y, 9))
@@ -197,7 +197,7 @@ def test_what_is_measured_of_an_untrained_network(noise: None) -> None:
     torch.manual_seed(0)
     found = dynamics.measure(dynamics.Classifier(), world, 0)
     assert found["bound"] <= found["exact"] <= found["legacy"]
-    assert found["frozen"] > 2 * found["exact"]  # the zero start never gets away from its first step
+    assert found["frozen"] > 2 * found["exact"]  # from zero the solver freezes after its first step
     assert 0 <= found["entropy"] <= np.log(30) + 1e-6
     assert found["saturated"] < 0.1
 
@@ -237,7 +237,7 @@ def test_broken_judgements_are_refused(tmp_path: Path, text: str, told: str) -> 
 
 
 def planted(noise: float = 1.0) -> tuple[list[compounds.Compound], compounds.Vectors]:
-    """Compounds whose vectors are sums of their words', but for noise that grows as people's scores fall."""
+    """Compounds whose vectors are sums of word vectors plus noise that grows as people's scores fall."""
     rng = np.random.default_rng(1)
     listed = [
         compounds.Compound(f"a{i % 9}", f"b{i % 7}", float(score)) for i, score in enumerate(rng.uniform(0, 5, 40))
@@ -329,7 +329,7 @@ def test_proposition_1_must_hold_for_classifiers_under_a_metric() -> None:
     row = similarity.of_classifiers([theta], made)["runs"][0]
     assert row["l2"]["applies"]
     assert row["l2"]["violations"] == 0
-    assert not row["cosine"]["applies"]  # cosine is no metric
+    assert not row["cosine"]["applies"]  # cosine is not a metric
     assert row["topsim"] > 0.2
 
 

@@ -1,4 +1,4 @@
-"""Layers fitted together: each as it would be alone, whatever stands beside it, with one factorisation for all."""
+"""Layers fitted together equal layers fitted alone, and share one factorisation."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_layer_that_needs_its_own_metric_does_not_hold_up_the_others(monkeypat
     counts = Derivations.of(trees).counts
     layers = [layer.astype(np.float64) for layer in unlike(rows, 6).values()]
     usual = fit_cosine(counts, layers)
-    assert len({fit.iterations for fit in usual}) > 1  # or nothing was left behind
+    assert len({fit.iterations for fit in usual}) > 1  # otherwise no layer converged before the others
     monkeypatch.setattr(descent, "PATIENCE", 2)
     for fit, other in zip(fit_cosine(counts, layers), usual, strict=True):
         assert fit.per_item.sum() == pytest.approx(other.per_item.sum(), abs=1e-6)
