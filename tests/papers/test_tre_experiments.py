@@ -383,8 +383,8 @@ def test_the_paper_is_measured_from_its_folders(noise: None, tmp_path: Path, mon
     [
         ((0.5, 0.2, 0.7), (0.4, 0.1, 0.6), "survives the exact solver"),
         ((0.2, -0.1, 0.5), (0.4, 0.1, 0.6), "does not survive the exact solver"),
-        ((0.2, -0.1, 0.5), (0.3, -0.1, 0.6), "cannot be told from none, neither by the exact solver nor as published"),
-        ((-0.5, -0.7, -0.2), (0.4, 0.1, 0.6), "is turned round by the exact solver"),
+        ((0.2, -0.1, 0.5), (0.3, -0.1, 0.6), "cannot be distinguished from zero, neither with the exact solver"),
+        ((-0.5, -0.7, -0.2), (0.4, 0.1, 0.6), "is reversed by the exact solver"),
     ],
 )
 def test_the_answer_says_whose_the_correlation_is(exact, legacy, words):
