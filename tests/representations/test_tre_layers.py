@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from oracles_tre import noisy_sums
 from pomona.base.errors import MeasureError
 from pomona.representations.tre import Derivations, ReconstructionWarning, cosine, descent, design, tre, tre_layers
-from pomona.representations.tre.cosine import CosineProblem, fit_cosine
+from pomona.representations.tre.cosine import CosineObjective, fit_cosine
 from pomona.representations.tre.design import Design
 from pomona.representations.tre.distances import Cosine
 
@@ -92,9 +92,9 @@ def test_values_and_gradients_are_those_of_the_distance(seed: int, layers: int) 
     sums = np.zeros((len(distinct), layers, 3))
     np.add.at(sums, group, unit)
     lexicon = rng.normal(size=(4, layers, 3))
-    value, grad, curvature = CosineProblem(distinct, sums, np.ones(sums.shape[:2]), times).evaluate(lexicon)
+    value, grad, curvature = CosineObjective(distinct, sums, np.ones(sums.shape[:2]), times).evaluate(lexicon)
     scale = 1.0 / np.linalg.norm(rows, axis=2)
-    plain = CosineProblem(whole, rows, scale, np.ones(20)).evaluate(lexicon)
+    plain = CosineObjective(whole, rows, scale, np.ones(20)).evaluate(lexicon)
     assert curvature.shape == (len(distinct), layers)
     for layer in range(layers):
         total, slope = Cosine().smoothed(matrix @ lexicon[:, layer], rows[:, layer], 0.0)
