@@ -62,13 +62,18 @@ def test_json_is_the_only_thing_on_standard_output(files: Path, monkeypatch, cap
 
 
 def test_files_are_replaced_whole_or_left_alone(files: Path, monkeypatch, capsys) -> None:  # type: ignore[no-untyped-def]
-    """A plot that matplotlib cannot draw leaves the old file, no temporary file, and says why."""
+    """An output that cannot be written leaves the old file and no temporary one, and says why."""
     (files / "plot.doc").write_text("old")
     inputs = (files / "reps.npy", files / "derivations.jsonl", "--distance", "sql2")
-    status, _, err = run(monkeypatch, capsys, "tre", *inputs, "--plot", files / "plot.doc")
+    status, _, err = run(monkeypatch, capsys, "tre", *inputs, "--plot", files / "plot.doc", "--out", files / "a.json")
     assert status == 3
-    assert "the plot cannot be written" in " ".join(err.split())
+    assert "a plot ends in .png, .svg or .pdf" in " ".join(err.split())
     assert (files / "plot.doc").read_text() == "old"
+    (files / "plot.png").mkdir()
+    status, _, err = run(monkeypatch, capsys, "tre", *inputs, "--plot", files / "plot.png")
+    assert status == 3
+    assert "this is a folder" in " ".join(err.split())
+    (files / "plot.png").rmdir()
     status, _, err = run(monkeypatch, capsys, "tre", *inputs, "--out", files)
     assert status == 3
     assert "this is a folder" in " ".join(err.split())
