@@ -1,6 +1,6 @@
-"""ListOps data: generating, writing, reading and streaming, against plain Python twins, on one core.
+"""ListOps data: the speed of generating, writing, reading and streaming, compared with plain Python, on one core.
 
-The yardstick of generating is `oracles_listops.original_steps`: draw, collect in a set, evaluate, format, write.
+Generation is compared with `oracles_listops.original_steps`: draw, collect in a set, evaluate, format, write.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COUNT = 100_000
 def line(what: str, ours: float, theirs: float, goal: float) -> None:
     ratio = theirs / ours
     verdict = "met" if ratio >= goal else "NOT met"
-    print(f"{what:58s} {ours:8.3f} s  twin {theirs:7.2f} s  {ratio:6.0f} x  (goal {goal:g} x: {verdict})")
+    print(f"{what:58s} {ours:8.3f} s  plain {theirs:7.2f} s  {ratio:6.0f} x  (goal {goal:g} x: {verdict})")
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def main() -> None:
         )  # fmt: skip
         real = Path(__file__).parents[2] / "shared" / "data" / "listops" / "test_d20s.tsv"
         if not real.exists():
-            print(f"{real} is not there: reading is measured on 10,000 generated lines instead")
+            print(f"{real} is missing: reading is measured on 10,000 generated lines instead")
             real = folder / "test.tsv"
             formats.write(generate("listops/d20s", split="test", seed=1), real)
         theirs = seconds(lambda: [slow.parse_line(text) for text in real.open()], 3)
@@ -52,11 +52,11 @@ def main() -> None:
         begin = time.perf_counter()
         shown = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1])
         took = time.perf_counter() - begin
-        print(f"{'stream 10,000,000 examples to Parquet':58s} {shown.stdout.strip()}, {took:.0f} s in all")
+        print(f"{'stream 10,000,000 examples to Parquet':58s} {shown.stdout.strip()}, {took:.0f} s in total")
 
 
 def stream(path: str) -> None:
-    """In a process of its own: 10 million distinct examples to Parquet; prints the peak of memory."""
+    """Run in a separate process: write 10 million distinct examples to Parquet and print the peak memory."""
     from pomona.data.task import TASKS, chunks
 
     task = TASKS.build("listops/d20s")

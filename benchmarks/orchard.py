@@ -1,6 +1,6 @@
-"""ORCHARD data and shortcut ladders, on one core: growing against drawing until it fits, and a ladder's CPU seconds.
+"""ORCHARD data and shortcut ladders on one core: growing trees of a given depth, and the CPU seconds of a ladder.
 
-The yardstick is the generator by rejection in `oracles_orchard`: draw, keep what finds room in its bin, evaluate both
+Generation is compared with rejection sampling in `oracles_orchard`: draw, keep what fits into its bin, evaluate both
 trees and write them as text.
 """
 
@@ -28,14 +28,16 @@ def once(work: Callable[[], object]) -> float:
 
 
 def finished(pairs: list[tuple[slow.Tree, slow.Tree]]) -> list[tuple[str, list[int]]]:
-    return [(f"{slow.text_of(one)} X {slow.text_of(two)}", slow.answers([one, two])) for one, two in pairs]
+    return [
+        (f"{slow.text_of(first)} X {slow.text_of(second)}", slow.answers([first, second])) for first, second in pairs
+    ]
 
 
 def line(what: str, ours: float, theirs: float, goal: float) -> None:
-    """Microseconds an example, and how many times less than the twin's."""
+    """Microseconds for each example, and how many times faster that is than the plain program."""
     verdict = "met" if theirs / ours >= goal else "NOT met"
     ratio = f"{theirs / ours:6.0f} x  (goal {goal:g} x: {verdict})"
-    print(f"{what:58s} {1e6 * ours:8.2f} us  twin {1e6 * theirs:9.1f} us  {ratio}")
+    print(f"{what:58s} {1e6 * ours:8.2f} us  plain {1e6 * theirs:9.1f} us  {ratio}")
 
 
 def main() -> None:
@@ -46,7 +48,7 @@ def main() -> None:
     line("train mix, depths 3-6", seconds(lambda: generate(PRESET, seed=1, **alone), 3) / 50_000, twin, 100)
     whole = {"train": 50_000, "dev": 5_000, "test": 5_000, "iid": 5_000}
     line(
-        "the same, kept apart from dev, test and iid sets",
+        "the same, disjoint from dev, test and iid sets",
         seconds(lambda: generate(PRESET, seed=1, **whole), 3) / 50_000,
         twin,
         100,

@@ -1,10 +1,10 @@
-"""Speed and memory of TRE, against the published procedure (rewritten by us) and against the targets of issue 5.
+"""The speed and memory of TRE, compared with the published procedure (rewritten by us) and with the goals.
 
     OMP_NUM_THREADS=1 python -m benchmarks tre            # every figure, each in its own process
-    OMP_NUM_THREADS=1 python benchmarks/tre.py small      # one of them; `small full` runs the twin to its end
+    OMP_NUM_THREADS=1 python benchmarks/tre.py small      # one figure; `small full` runs the published way in full
 
-CPU seconds of one process with one thread; compiled code is warmed up on a tiny problem first, and data are made before
-the clock starts. Derivations are read from nested tuples inside the clock wherever they are part of the call.
+Times are CPU seconds of one process with one thread. Compiled code is loaded on a small problem first, and the data are
+generated before the clock starts. Reading derivations from nested tuples is timed wherever it is part of the call.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ warnings.simplefilter("ignore")
 
 
 def cpu(call: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
-    """The median CPU time of some calls, and what the last returned."""
+    """The median CPU time of some calls, and the result of the last."""
     times, result = [], None
     for _ in range(repeats):
-        begun = time.process_time()
+        started = time.process_time()
         result = call()
-        times.append(time.process_time() - begun)
+        times.append(time.process_time() - started)
     return float(np.median(times)), result
 
 
 def say(figure: str, measured: str, target: str, met: bool) -> None:
-    print(f"{'ok ' if met else 'NOT'}  {figure:<58} {measured:<42} target {target}", flush=True)
+    print(f"{'ok ' if met else 'NOT'}  {figure:<58} {measured:<42} goal {target}", flush=True)
 
 
 def warm() -> None:
@@ -64,12 +64,18 @@ def small(*options: str) -> None:
     names = list(Derivations.of(trees).names)
     andreas_item_by_item(rows[:5], trees[:5], start, names, steps=1)
     some, _ = cpu(lambda: andreas_item_by_item(rows, trees, start, names, steps=steps))
-    twin = some * 400 / steps
+    published = some * 400 / steps
     random, frozen = (andreas2019(rows, trees, zero_init=zero).score for zero in (False, True))
-    kind = "run in full" if steps == 400 else f"{steps} steps run, scaled to 400"
+    kind = "run in full" if steps == 400 else f"{steps} steps, scaled to 400"
     say("550 x 64 cosine", f"{seconds:.4f} s", "0.05 s", seconds <= 0.05)
-    say(f"  item-by-item twin ({kind})", f"{twin:.1f} s, ratio {twin / seconds:.0f}", "1000", twin / seconds >= 1000)
-    say("  objective", f"{fit.score:.6f} (twin {random:.6f}, frozen {frozen:.6f})", "never above", fit.score <= random)
+    speedup = published / seconds
+    say(f"  published, item by item ({kind})", f"{published:.1f} s, ratio {speedup:.0f}", "1000", speedup >= 1000)
+    say(
+        "  objective",
+        f"{fit.score:.6f} (published {random:.6f}, from zero {frozen:.6f})",
+        "not above",
+        fit.score <= random,
+    )
     slope = fit.bound.gradient_norm or 0.0
     say("  gradient (relative)", f"{slope:.1e}", "1e-8", slope < 1e-8)
     design = Derivations.of(trees).counts
@@ -83,7 +89,7 @@ def small(*options: str) -> None:
 
 
 def synthetic(items: int, width: int, primitives: int = 1000) -> tuple[Any, np.ndarray]:
-    """Flat compositions of 4 to 16 primitives as a Forest's arrays, and their noisy sums in single precision."""
+    """Flat derivations of 4 to 16 primitives as the arrays of a Forest, and their noisy sums in single precision."""
     from types import SimpleNamespace
 
     rng = np.random.default_rng(0)
@@ -92,14 +98,14 @@ def synthetic(items: int, width: int, primitives: int = 1000) -> tuple[Any, np.n
     start = np.concatenate([[0], np.cumsum(sizes + 1)])
     symbol = np.full(start[-1], primitives)
     parent = np.full(start[-1], -1)
-    place = np.arange(sizes.sum()) + np.repeat(np.arange(items), sizes)
-    symbol[place], parent[place] = leaf, np.repeat(sizes, sizes)
+    node = np.arange(sizes.sum()) + np.repeat(np.arange(items), sizes)
+    symbol[node], parent[node] = leaf, np.repeat(sizes, sizes)
     forest = SimpleNamespace(symbol=symbol, parent=parent, start=start, names=[*range(primitives), "S"])
-    made = Derivations.of(forest)
+    derivations = Derivations.of(forest)
     lexicon = rng.normal(size=(primitives, width))
     rows = np.empty((items, width), np.float32)
     for low in range(0, items, 20_000):
-        part = made.take(np.arange(low, min(low + 20_000, items))).counts.times(lexicon)
+        part = derivations.take(np.arange(low, min(low + 20_000, items))).counts.times(lexicon)
         rows[low : low + len(part)] = np.tanh(part / 3 + 0.5 * rng.normal(size=part.shape))
     return forest, rows
 
@@ -128,7 +134,7 @@ def million(*options: str) -> None:
 
 
 def languages(*options: str) -> None:
-    """The reference game's messages, A/B on positions with l1; and the perfect language."""
+    """Two languages of the reference game and a perfect one, with maps A and B of positions under l1."""
     trees, messages = perfect_language()
     tre(messages[:8], trees[:8], compose="position", distance="l1", restarts=1)
     for number, most, bound in ((17, 2.51, 2.5), (63, 3.40, 3.375)):
@@ -136,14 +142,16 @@ def languages(*options: str) -> None:
         call = partial(tre, messages, trees, compose="position", distance="l1")
         seconds, fit = cpu(call)
         old = andreas2019(messages, trees, "l1", "position", steps=1000).score
-        detail = f"{fit.score:.5f} in {seconds:.1f} s (published way {old:.3f})"
+        detail = f"{fit.score:.5f} in {seconds:.1f} s (published solver {old:.3f})"
         say(f"language {number}", detail, f"{most}, 10 s", fit.score <= most and seconds <= 10)
-        found = fit.bound.lower_bound
-        say("  lower bound", f"{found:.6f}, gap {fit.bound.gap:.1e}", f"{bound}", abs(found - bound) < 1e-6)
+        lower = fit.bound.lower_bound
+        say("  lower bound", f"{lower:.6f}, gap {fit.bound.gap:.1e}", f"{bound}", abs(lower - bound) < 1e-6)
     trees, messages = perfect_language()
     seconds, fit = cpu(lambda: tre(messages, trees, compose="position", distance="l1"))
     old = andreas2019(messages, trees, "l1", "position", steps=1000).score
-    say("perfect language", f"{fit.score:.1e} in {seconds:.1f} s (published way {old:.3f})", "1e-6", fit.score < 1e-6)
+    say(
+        "perfect language", f"{fit.score:.1e} in {seconds:.1f} s (published solver {old:.3f})", "1e-6", fit.score < 1e-6
+    )
 
 
 def shuffles(*options: str) -> None:
@@ -156,41 +164,41 @@ def shuffles(*options: str) -> None:
 
 
 def twelve(rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Twelve layers that differ: each a turned, squashed and ever noisier copy of the first."""
+    """Twelve different layers: each is a rotated, squashed and noisier copy of the first."""
     rng = np.random.default_rng(1)
-    made = {"layer 0": rows}
+    stack = {"layer 0": rows}
     for k in range(1, 12):
         moved = np.tanh(np.roll(rows, 5 * k, axis=1) * rows.dtype.type(1 + k / 6))
         for low in range(0, len(rows), 20_000):
             moved[low : low + 20_000] += 0.05 * k * rng.normal(size=moved[low : low + 20_000].shape)
-        made[f"layer {k}"] = moved
-    return made
+        stack[f"layer {k}"] = moved
+    return stack
 
 
-def ratio(label: str, stack: dict[str, np.ndarray], given: Any, distance: str, repeats: int) -> None:
-    """`tre` on one layer against `tre_layers` on twelve, in turn, the best of each."""
-    one, many, fits = [], [], {}
+def ratio(label: str, stack: dict[str, np.ndarray], derivations: Any, distance: str, repeats: int) -> None:
+    """`tre` on one layer compared with `tre_layers` on twelve, alternating; the best of each."""
+    single, many, fits = [], [], {}
     for _ in range(repeats):
-        one.append(cpu(lambda: tre(stack["layer 0"], given, distance=distance))[0])
-        seconds, fits = cpu(lambda: tre_layers(stack, given, distance=distance))
+        single.append(cpu(lambda: tre(stack["layer 0"], derivations, distance=distance))[0])
+        seconds, fits = cpu(lambda: tre_layers(stack, derivations, distance=distance))
         many.append(seconds)
-    times = min(many) / min(one)
-    each = (min(many) - min(one)) / 11  # what every further layer adds; the rest of one layer is shared
-    detail = f"{min(many):.3f} s, {times:.1f} times one ({max(1 - each / min(one), 0):.0%} shared)"
+    times = min(many) / min(single)
+    each = (min(many) - min(single)) / 11  # the cost of every further layer; the rest of one layer is shared
+    detail = f"{min(many):.3f} s, {times:.1f} times one ({max(1 - each / min(single), 0):.0%} shared)"
     say(f"12 layers, {label}, {distance}", detail, "3 times", times <= 3)
-    slope = max(found.bound.gradient_norm or 0.0 for found in fits.values())
+    slope = max(fit.bound.gradient_norm or 0.0 for fit in fits.values())
     say("  steepest gradient of the twelve", f"{slope:.1e}", "1e-8", slope < 1e-8)
 
 
 def layers(*options: str) -> None:
-    """Twelve layers against one, end to end: from nested tuples and from a Forest's arrays."""
+    """Twelve layers compared with one, including reading: from nested tuples and from the arrays of a Forest."""
     trees, rows = noisy_sums(550, 26, 64, seed=0)
     stack = twelve(rows)
     for distance in ("sql2", "cosine"):
         ratio("550 x 64, nested tuples", stack, trees, distance, 9)
     forest, rows = synthetic(100_000, 256)
-    made = Derivations.of(forest)
-    nested = [made.tree(row) for row in range(len(made))]
+    derivations = Derivations.of(forest)
+    nested = [derivations.tree(row) for row in range(len(derivations))]
     stack = twelve(rows)
     for distance in ("sql2", "cosine"):
         ratio("100,000 x 256, nested tuples", stack, nested, distance, 2)
@@ -210,17 +218,17 @@ def topsim(*options: str) -> None:
         ("vectors and vectors", vectors, vectors + 1, ("cosine", "euclidean")),
     ):
         topographic_similarity(first[:10], second[:10], *kinds)
-        seconds, found = cpu(
+        seconds, similarity = cpu(
             lambda first=first, second=second, kinds=kinds: topographic_similarity(first, second, *kinds)
         )
-        say(f"topsim, 5,000 items, {name}", f"{seconds:.1f} s, {found.pairs} pairs", "10 s", seconds <= 10)
+        say(f"topsim, 5,000 items, {name}", f"{seconds:.1f} s, {similarity.pairs} pairs", "10 s", seconds <= 10)
 
 
 FIGURES = (small, large, million, languages, shuffles, layers, topsim)
 
 
 def main(*names: str) -> None:
-    """The figures named, here; or all of them, each in a process of its own."""
+    """Measure the named figures in this process; without names all of them, each in a separate process."""
     chosen = [figure for figure in FIGURES if figure.__name__ in names]
     if chosen:
         warm()

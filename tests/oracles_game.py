@@ -1,7 +1,7 @@
-"""The reference game of one pair as one would write it down: torch's own layers, one row for each sample.
+"""The reference game of one pair, written plainly: torch's own layers, one row for each sample.
 
-First a game is played without gradients, symbol by symbol; then its loss is taken over whole sequences with torch's
-GRU, and torch's optimiser moves the weights. Nothing is shared between samples or between pairs.
+First a game is played without gradients, symbol by symbol. Then the loss is computed over whole sequences with torch's
+GRU, and torch's optimiser updates the weights. Nothing is shared between samples or between pairs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pomona.papers.tre_2019.game_rules import ANSWERS, FEATURES, TARGETS, Game, 
 
 
 class Decoder(nn.Module):
-    """A first state, a GRU over symbols, and what it says."""
+    """A first state, a GRU over symbols, and a layer that produces symbols."""
 
     def __init__(self, game: Game, inputs: int, vocabulary: int) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Decoder(nn.Module):
 
     @torch.no_grad()
     def sample(self, seen: Tensor, chance: Tensor) -> Tensor:
-        """[samples, places] for chance [places, samples]."""
+        """Symbols [samples, positions] from random numbers [positions, samples]."""
         state = self.first(seen)[None]
         symbol = torch.full((len(seen),), self.vocabulary - 2)
         said = []
@@ -46,7 +46,7 @@ class Decoder(nn.Module):
         return torch.stack(said, 1)
 
     def judge(self, seen: Tensor, said: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean over places of -log p and of the entropy, for each sample."""
+        """The mean over positions of -log p and of the entropy, for each sample."""
         start = torch.full((len(said), 1), self.vocabulary - 2)
         output, _ = self.gru(self.symbols(torch.cat([start, said[:, :-1]], 1)), self.first(seen)[None])
         logits = self.says(output)
@@ -81,7 +81,7 @@ class PlainPair(nn.Module):
         self.optimiser = maker(self.parameters(), lr=game.rate)
 
     def place(self, name: str) -> Tensor:
-        """Torch's own weight of a name of ours, seen so that it equals ours transposed."""
+        """The torch weight that corresponds to one of ours, transposed to match it."""
         owner, *rest = name.split(".")
         which = ".".join(rest)
         if name.startswith("speaker.expects"):
@@ -101,7 +101,7 @@ class PlainPair(nn.Module):
         return self.reader(hot if self.embedding is None else self.embedding(message))[1][0]
 
     def step(self, referent: np.ndarray, chance: np.ndarray) -> float:
-        """One step on these referents, [batch], with this chance, [draws, batch]; the mean reward."""
+        """One step on these referents, [batch], with these random numbers, [draws, batch]; returns the mean reward."""
         game, dtype = self.game, self.speaker.first.weight.dtype
         drawn = torch.as_tensor(chance, dtype=dtype)
         features = torch.as_tensor(FEATURES[referent], dtype=dtype)

@@ -1,4 +1,4 @@
-"""Slow twins for TRE: the same quantities by the plainest means we know, for tests and for benchmarks."""
+"""Slow reference implementations of TRE and related measures, as simple as possible, for tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 
 def data_folder(name: str) -> Path:
-    """The shared data, or a skip that says how to provide it."""
+    """The folder of shared data; skips the test, saying how to provide it, if it is missing."""
     root = Path(os.environ.get("POMONA_DATA", Path(__file__).parents[2] / "shared" / "data"))
     if not (root / name).is_dir():
         pytest.skip(
@@ -47,7 +47,7 @@ def perfect_language() -> tuple[list[Any], np.ndarray]:
 
 
 def noisy_sums(items: int, primitives: int, width: int, seed: int, noise: float = 1.0) -> tuple[list[Any], np.ndarray]:
-    """The study's synthetic design: one or two primitives, tanh of a noisy sum."""
+    """Synthetic data: items of one or two primitives, represented by tanh of a noisy sum."""
     rng = np.random.default_rng(seed)
     lexicon = rng.normal(size=(primitives, width))
     trees: list[Any] = []
@@ -75,7 +75,7 @@ def plain_distance(name: str, prediction: np.ndarray, target: np.ndarray) -> flo
 
 
 def brute_force_additive(rows: np.ndarray, trees: list[Any], distance: str) -> float:
-    """The global minimum of the definition on a tiny problem, by exhaustion rather than descent.
+    """The global minimum on a tiny problem, by exhaustive search instead of descent.
 
     l1: a minimum lies where as many items as there are primitives are met exactly, so try all such sets, for each
     coordinate. Otherwise two primitives in the plane: a grid over all lexicons, its best points polished.
@@ -132,7 +132,7 @@ def linear_programme(matrix: np.ndarray, target: np.ndarray) -> float:
 
 
 def definition_2(first: Any, second: Any) -> int:
-    """The tree edit distance of appendix B read off the page (binary trees), with I[i != j]."""
+    """The tree edit distance as appendix B defines it (binary trees), with I[i != j]."""
 
     def size(tree: Any) -> int:
         return sum(size(part) for part in tree) if isinstance(tree, tuple) else 1
@@ -158,7 +158,7 @@ def definition_2(first: Any, second: Any) -> int:
 
 
 def information_gap(attributes: np.ndarray, units: np.ndarray) -> float:
-    """EGG's disentanglement, from joint tables written out."""
+    """EGG's disentanglement, from explicit joint tables."""
 
     def entropy(values: list[Any]) -> float:
         share = np.array([values.count(value) for value in set(values)]) / len(values)
@@ -185,7 +185,7 @@ def andreas_item_by_item(
     maps: np.ndarray | None = None,
     bias: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The released procedure, our own words: recursion over each tree, a batch of one, torch's RMSprop.
+    """The released procedure, rewritten: recursion over each tree, a batch of one, torch's RMSprop.
 
     Returns each item's error before the last step, and the lexicon after it.
     """

@@ -61,6 +61,28 @@ def test_json_is_the_only_thing_on_standard_output(files: Path, monkeypatch, cap
     assert json.loads(out)["certificate"]["status"] == "optimal"
 
 
+def test_files_are_replaced_whole_or_left_alone(files: Path, monkeypatch, capsys) -> None:  # type: ignore[no-untyped-def]
+    """An output that cannot be written leaves the old file and no temporary one, and says why."""
+    (files / "plot.doc").write_text("old")
+    inputs = (files / "reps.npy", files / "derivations.jsonl", "--distance", "sql2")
+    status, _, err = run(monkeypatch, capsys, "tre", *inputs, "--plot", files / "plot.doc", "--out", files / "a.json")
+    assert status == 3
+    assert "a plot ends in .png, .svg or .pdf" in " ".join(err.split())
+    assert (files / "plot.doc").read_text() == "old"
+    (files / "plot.png").mkdir()
+    status, _, err = run(monkeypatch, capsys, "tre", *inputs, "--plot", files / "plot.png")
+    assert status == 3
+    assert "this is a folder" in " ".join(err.split())
+    (files / "plot.png").rmdir()
+    status, _, err = run(monkeypatch, capsys, "tre", *inputs, "--out", files)
+    assert status == 3
+    assert "this is a folder" in " ".join(err.split())
+    assert sorted(path.name for path in files.iterdir()) == ["derivations.jsonl", "plot.doc", "reps.npy"]
+    status, _, _ = run(monkeypatch, capsys, "tre", *inputs, "--out", files / "new" / "result.json")
+    assert status == 0
+    assert json.loads((files / "new" / "result.json").read_text())["certificate"]["bound"] == "exact"
+
+
 def test_constant_representations_give_null_with_a_reason(files: Path, monkeypatch, capsys) -> None:  # type: ignore[no-untyped-def]
     np.save(files / "reps.npy", np.ones((60, 3)))
     status, out, _ = run(

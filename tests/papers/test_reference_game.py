@@ -1,4 +1,4 @@
-"""The reference game: trained together as alone, the held-out third unseen, killed and gone on with."""
+"""The reference game: pairs train together as alone, never see the held-out third, and resume exactly."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_referents_are_the_papers() -> None:
 
 @pytest.mark.parametrize("reading", READINGS)
 def test_pairs_together_move_as_one_plain_pair_alone(reading: str) -> None:
-    """Every update of every weight, in double precision: so gradients, sharing of rows and optimisers are right."""
+    """Every update of every weight equals the plain program: gradients, sharing of rows and optimisers are right."""
     game = SMALL[reading]
     together = AgentPairs.fresh(game, 3, [0, 5, 2], dtype=torch.float64)
     alone = PlainPair(game, 3, 5)
@@ -83,11 +83,11 @@ def test_the_held_out_third_is_never_drawn(seed: int, number: int) -> None:
     seen = set(trained_on(seed, [number])[0].tolist())
     assert len(seen) == TRAINED
     assert drawn <= seen
-    assert len(drawn) > 28  # and nearly all of the rest is
+    assert len(drawn) > 28  # and nearly all of the others are drawn
 
 
 def test_held_out_referents_do_not_touch_training() -> None:
-    """Other answers for referents that a pair never sees leave its weights as they are, to the bit."""
+    """Changing the answers of referents that a pair never sees changes no bit of its weights."""
     before = AgentPairs.fresh(SMALL["code"], 0, [0], dtype=torch.float64)
     for _ in range(3):
         before.step()
@@ -157,7 +157,7 @@ def test_killed_games_go_on_to_the_same_languages(tmp_path: Path, monkeypatch: p
     assert (broken.path / "state.safetensors").exists()
     told: list[str] = []
     languages.play(broken, say=told.append)
-    assert "going on after step 4 of 7" in told[0]
+    assert "resuming after step 4 of 7" in told[0]
     assert not (broken.path / "state.safetensors").exists()
     ours, theirs = (folder.read("languages.json", {})["pairs"] for folder in (broken, whole))
     assert ours == theirs
@@ -169,7 +169,7 @@ def test_killed_games_go_on_to_the_same_languages(tmp_path: Path, monkeypatch: p
 
 def test_a_folder_belongs_to_one_experiment(tmp_path: Path) -> None:
     languages.games_folder(tmp_path / "a", SMALL["code"], pairs=2)
-    with pytest.raises(RunError, match=r"other settings \(pairs\): there pairs = 2, here 3. Nothing was touched"):
+    with pytest.raises(RunError, match=r"other settings \(pairs\): there pairs = 2, here 3. Nothing was changed"):
         languages.games_folder(tmp_path / "a", SMALL["code"], pairs=3)
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "thesis.txt").write_text("mine")
@@ -189,7 +189,7 @@ def test_a_language_that_says_nothing_is_not_called_perfect() -> None:
 
 
 def test_the_recorded_runs_give_the_papers_correlations(data_folder: Path) -> None:
-    """Figure 5 from the 100 runs that the paper's author recorded, by our judge."""
+    """The correlations of Figure 5, computed from the 100 runs that the author recorded."""
     with (data_folder / "reference_game" / "recorded_runs.csv").open() as file:
         recorded = list(csv.DictReader(file))
     scores = [
@@ -208,7 +208,7 @@ def test_the_recorded_runs_give_the_papers_correlations(data_folder: Path) -> No
     assert judged["successful"] == 28
     assert r["generalisation error", "successful runs"]["value"] == pytest.approx(0.60, abs=0.01)
     assert r["test reward", "successful runs"]["value"] == pytest.approx(0.38, abs=0.01)
-    assert judged["above_zero"] == 14  # worse than predicting nothing
+    assert judged["above_zero"] == 14  # worse than predicting zero
     assert all(gap["value"] == 0.0 for gap in judged["gaps"])
     assert {row["value"] for row in judged["correlations"] if row["tre"] == "normalised"} == {None}
 

@@ -1,4 +1,4 @@
-"""The measures beside TRE: against SciPy, against EGG's definitions written out, against the page of appendix B."""
+"""Topographic similarity, disentanglement, information and edit distance, compared with SciPy, EGG and appendix B."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_tree_edit_distance_is_symmetric_zero_only_for_equals_and_bounded(a: obj
 def test_equal_primitives_are_at_distance_zero_despite_the_misprint() -> None:
     assert tree_edit_distance("a", "a") == 0
     assert tree_edit_distance("a", "b") == 1
-    assert tree_edit_distance(("a", "b"), ("b", "a")) == 2  # ordered: nothing is swapped
+    assert tree_edit_distance(("a", "b"), ("b", "a")) == 2  # parts are ordered and cannot be swapped
 
 
 def test_deep_trees_have_an_edit_distance() -> None:
@@ -179,7 +179,7 @@ def test_conditional_entropies() -> None:
 
 
 def test_the_papers_binning_reads_saturation_as_compression() -> None:
-    """Spread-out values beyond 0.5 all fall into the end bins; proper bins see them."""
+    """Values beyond 0.5 all fall into the end bins of the released code; bins over the range distinguish them."""
     saturated = np.random.default_rng(4).uniform(0.5, 1.0, size=(5000, 1)) * np.random.default_rng(5).choice(
         [-1, 1], (5000, 1)
     )

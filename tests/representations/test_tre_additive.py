@@ -1,4 +1,4 @@
-"""Additive TRE: equal to brute force and to linear programming, certified, and blind to what must not matter."""
+"""Additive TRE equals brute force and linear programming, has valid bounds, and ignores what must not matter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TINY = [("a", "b"), "a", "b", ("a", ("b", "b")), (("a", "a"), "b"), ("b", "a")]
 
 
 def pairs(items: int, seed: int, width: int = 4, noise: float = 0.5) -> tuple[list, np.ndarray]:
-    """Two-primitive items, so that a constant prediction is within reach of addition."""
+    """Items of two primitives, for which addition can express a constant prediction."""
     rng = np.random.default_rng(seed)
     lexicon = rng.normal(size=(8, width))
     chosen = np.stack([rng.integers(0, 4, items), rng.integers(4, 8, items)], axis=1)
@@ -93,7 +93,7 @@ def test_convex_fits_are_certified(distance: str) -> None:
 
 @pytest.mark.filterwarnings("ignore::pomona.representations.tre.ReconstructionWarning")
 def test_corners_and_zeros_are_certified_under_l2() -> None:
-    """The geometric median of four points often is one of them: a corner, where the distance has no gradient."""
+    """The geometric median of four points is often one of them: a corner, where the distance has no gradient."""
     for seed in range(6):
         points = np.random.default_rng(seed).normal(size=(4, 2))
         fit = tre(points, [("a", "a")] * 4, distance="l2")
@@ -190,7 +190,7 @@ def test_earlier_fits_leave_no_trace() -> None:
 
 
 def test_crossentropy_equals_logistic_regression() -> None:
-    """Two attributes, one position: the infimum against a long plain gradient descent, and its bound below it."""
+    """Two attributes, one position: the score equals that of a long gradient descent, and the bound is below it."""
     rng = np.random.default_rng(9)
     trees = [(f"a{i}", f"b{j}") for i in range(3) for j in range(2) for _ in range(8)]
     messages = np.eye(3)[rng.integers(0, 3, len(trees))][:, None, :]
@@ -258,7 +258,7 @@ def test_a_users_distance_goes_through_torch() -> None:
 
 
 def test_worse_than_nothing_warns() -> None:
-    """A word and its pair share one vector: addition cannot say it, the mean can."""
+    """A word and its pair have the same vector: addition cannot express this, the mean can."""
     rows = np.ones((4, 3)) + 0.01 * np.random.default_rng(0).normal(size=(4, 3))
     with pytest.warns(ReconstructionWarning, match="worse than always predicting the centroid"):
         fit = tre(rows, ["a", "b", ("a", "b"), ("b", "a")], distance="l2")
@@ -266,7 +266,7 @@ def test_worse_than_nothing_warns() -> None:
 
 
 def test_cosine_that_does_not_settle_is_noted() -> None:
-    """On noise in few dimensions the infimum lies where predictions vanish and have no direction: never reached."""
+    """On noise in few dimensions the infimum is where predictions vanish and have no direction; it is never reached."""
     trees, rows = noisy_sums(150, 12, 5, seed=10)
     with pytest.warns(ReconstructionWarning, match="shrinking towards zero"):
         tre(rows, trees)
@@ -351,3 +351,8 @@ def test_restarts_from_elsewhere_find_the_same_cosine() -> None:
     start = np.random.default_rng(3).normal(size=(8, 5))
     other = fit_linear(design, rows, distance_of("cosine", (5,)), start=start)
     assert other.per_item.mean() == pytest.approx(tre(rows, trees).score, abs=1e-7)
+
+
+def test_an_unknown_option_is_an_error_that_names_it() -> None:
+    with pytest.raises(TypeError, match="'restart'"):
+        tre(np.eye(2), [("a", "b"), ("b", "a")], restart=3)  # type: ignore[call-arg]

@@ -1,4 +1,4 @@
-"""Derivations: any way in gives the same flat arrays, and the three views agree with a walk over the tree."""
+"""Derivations: all constructors give the same arrays, and the three views agree with recursion over the tree."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_composing_by_steps_equals_recursion(given_trees: list, seed: int) -> No
     made = Derivations.of(given_trees)
     lexicon = np.random.default_rng(seed).normal(size=(len(made.names), 3))
 
-    class Nested(Add):  # not associative, not commutative: every bracket shows
+    class Nested(Add):  # neither associative nor commutative: every bracket matters
         def forward(self, parameters, parts):  # type: ignore[no-untyped-def]
             return np.tanh(sum((k + 1.5) * part for k, part in enumerate(parts.vectors)))
 

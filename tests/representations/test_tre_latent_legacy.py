@@ -1,4 +1,4 @@
-"""TRE without oracle trees, and the published solver kept beside it."""
+"""TRE when the trees are not known, and the published solver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers fitted together: each as it would be alone, whatever stands beside it, with one factorisation for all."""
+"""Layers fitted together equal layers fitted alone, and share one factorisation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from oracles_tre import noisy_sums
 from pomona.base.errors import MeasureError
 from pomona.representations.tre import Derivations, ReconstructionWarning, cosine, descent, design, tre, tre_layers
-from pomona.representations.tre.cosine import CosineProblem, fit_cosine
+from pomona.representations.tre.cosine import CosineObjective, fit_cosine
 from pomona.representations.tre.design import Design
 from pomona.representations.tre.distances import Cosine
 
@@ -58,7 +58,7 @@ def test_a_layer_that_needs_its_own_metric_does_not_hold_up_the_others(monkeypat
     counts = Derivations.of(trees).counts
     layers = [layer.astype(np.float64) for layer in unlike(rows, 6).values()]
     usual = fit_cosine(counts, layers)
-    assert len({fit.iterations for fit in usual}) > 1  # or nothing was left behind
+    assert len({fit.iterations for fit in usual}) > 1  # otherwise no layer converged before the others
     monkeypatch.setattr(descent, "PATIENCE", 2)
     for fit, other in zip(fit_cosine(counts, layers), usual, strict=True):
         assert fit.per_item.sum() == pytest.approx(other.per_item.sum(), abs=1e-6)
@@ -92,9 +92,9 @@ def test_values_and_gradients_are_those_of_the_distance(seed: int, layers: int) 
     sums = np.zeros((len(distinct), layers, 3))
     np.add.at(sums, group, unit)
     lexicon = rng.normal(size=(4, layers, 3))
-    value, grad, curvature = CosineProblem(distinct, sums, np.ones(sums.shape[:2]), times).evaluate(lexicon)
+    value, grad, curvature = CosineObjective(distinct, sums, np.ones(sums.shape[:2]), times).evaluate(lexicon)
     scale = 1.0 / np.linalg.norm(rows, axis=2)
-    plain = CosineProblem(whole, rows, scale, np.ones(20)).evaluate(lexicon)
+    plain = CosineObjective(whole, rows, scale, np.ones(20)).evaluate(lexicon)
     assert curvature.shape == (len(distinct), layers)
     for layer in range(layers):
         total, slope = Cosine().smoothed(matrix @ lexicon[:, layer], rows[:, layer], 0.0)

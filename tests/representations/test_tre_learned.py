@@ -1,4 +1,4 @@
-"""Learned compositions: gradients against differences and torch, the paper's languages, planted ones."""
+"""Learned compositions: gradients compared with differences and torch; languages of the paper; planted languages."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_the_papers_languages_meet_their_lower_bounds(number: int, at_most: floa
     assert fit.bound.lower_bound == pytest.approx(bound, abs=1e-6)
     assert fit.bound.source == "slot tables"
     assert fit.bound.zero == 4.0
-    # the score is of the true model: composing the lexicon item by item gives it again
+    # composing the returned lexicon item by item gives the same score
     maps, bias = fit.parameters["maps"], fit.parameters["bias"].sum(axis=0)[:, None]
     guesses = [recursive_prediction(tree, fit.lexicon, lambda x, y: maps[0] @ x + maps[1] @ y + bias) for tree in trees]
     assert np.abs(np.array(guesses) - messages).sum(axis=(1, 2)).mean() == pytest.approx(fit.score, abs=1e-6)

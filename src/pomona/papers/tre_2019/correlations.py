@@ -1,8 +1,10 @@
-"""Correlations with intervals that know what was repeated: runs, not the epochs inside them.
+"""Correlations with confidence intervals that resample whole runs, since the epochs of a run are not independent.
 
-found = correlate(tre, error, clusters=run)       # whole runs are resampled
-found.value, found.low, found.high, found.p_value
-gap(first, second, other)                          # how much two correlations with the same thing differ
+    result = correlate(tre, error, clusters=run)       # whole runs are resampled
+    result.value, result.low, result.high, result.p_value
+    gap(first, second, other)                          # how much two correlations with the same column differ
+
+`plain` of a result is the dictionary that goes into JSON.
 """
 
 from __future__ import annotations
@@ -23,12 +25,12 @@ Table = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Correlation:
-    """A correlation with a 95 % interval from resampling, and what it is of."""
+    """A correlation with a 95 % interval from resampling, and the number of items and clusters."""
 
     value: float | None  # None where one side does not vary
     low: float | None
     high: float | None
-    p_value: float | None  # Student's t, which takes items for independent; None where they come in clusters
+    p_value: float | None  # Student's t, which assumes independent items; None where they come in clusters
     items: int
     clusters: int
 
@@ -47,7 +49,7 @@ def correlate(
     samples: int = SAMPLES,
     seed: int = 0,
 ) -> Correlation:
-    """Correlate two columns, perhaps given a third; rows with a missing value are left out."""
+    """Correlate two columns, optionally given a third; rows with a missing value are ignored."""
     if method not in ("pearson", "spearman"):
         raise SpecError(f"method is 'pearson' or 'spearman', got {method!r}")
     columns = [np.asarray(column, np.float64) for column in (x, y, *(() if given is None else (given,)))]
@@ -82,14 +84,14 @@ def _plain(r: Table) -> Table:
 
 
 def _partial(r: Table) -> Table:
-    """The correlation of the first two columns with the third's share taken out of both."""
+    """The correlation of the first two columns after the third has been regressed out of both."""
     left, right = r[:, 0, 2], r[:, 1, 2]
     rest = (1 - left**2) * (1 - right**2)
     return (r[:, 0, 1] - left * right) / np.sqrt(np.where(rest > 1e-12, rest, np.nan))
 
 
 def _ranked(table: Table) -> Table:
-    """Mid-ranks of each column. Resamples keep the ranks of the whole, so that one draw is one weighted sum."""
+    """Mid-ranks of each column. Resamples keep the ranks of the full data, so that a draw is a weighted sum."""
     from scipy.stats import rankdata
 
     return np.asarray(np.apply_along_axis(rankdata, 0, table)) if len(table) else table
@@ -100,7 +102,7 @@ def _resampled(
 ) -> tuple[float | None, float | None, float | None]:
     """A statistic of the correlations between columns, and its interval over whole groups drawn with replacement.
 
-    Draws in which a column does not vary are left out.
+    Draws in which a column does not vary are ignored.
     """
     if len(table) < 1 + table.shape[1] or (np.ptp(table, axis=0) == 0).any():
         return None, None, None

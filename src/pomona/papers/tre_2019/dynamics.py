@@ -1,13 +1,16 @@
-"""Learning dynamics (section 4, Figure 3): does compression go with compositionality while a classifier is learnt?
+"""Learning dynamics (section 4, Figure 3): does compression go with compositionality while a classifier learns?
 
     folder = dynamics_folder("runs/tre_2019/cpu/dynamics", Dynamics(runs=10))
-    learn(folder)                # trains what is missing, run by run and epoch by epoch; killed, it goes on
-    judge(folder)                # correlations over the paper's choice of epochs and over all of them
+    learn(folder)                # trains what is missing, run by run and epoch by epoch; resumes after an interruption
+    judge(folder)                # correlations over the paper's choices of epochs and over all epochs
 
 A network sees two examples of a concept and makes a classifier theta = tanh(W (z1 + z2) + b) from them; its answer
-about a third picture is theta . z. Before training and after each epoch we take TRE over theta (addition and cosine,
-exact and as published), the paper's entropy, which it calls I(theta; X), and two better numbers: the same entropy with
-bins over the range that theta really has, and a nearest-neighbour estimate of what theta tells about the attribute.
+about a third picture is theta . z. Before training and after each epoch we measure
+
+* the TRE of theta (addition and cosine; exact and as published),
+* the paper's entropy of theta, which it calls I(theta; X),
+* the same entropy with bins over the actual range of theta, and
+* a nearest-neighbour estimate of the information that theta holds about the attribute.
 """
 
 from __future__ import annotations
@@ -36,13 +39,13 @@ from pomona.training.checkpoints import read_torch, tensors_to_bytes
 from pomona.training.run import environment
 
 VALIDATION = 500
-PATIENCE, FACTOR = 10, 0.5  # of the plateau schedule: torch's defaults but for the factor, as in the released code
-PROBES = 20  # tasks of each of the 22 attributes, for the estimate of information
+PATIENCE, FACTOR = 10, 0.5  # of the plateau schedule: torch's defaults except for the factor, as in the released code
+PROBES = 20  # tasks for each of the 22 attributes, to estimate the information
 
 
 @dataclass(frozen=True)
 class Dynamics:
-    """What is trained. The paper: 10 runs of 20 epochs of 100 batches of 128."""
+    """The settings of training. The paper has 10 runs of 20 epochs of 100 batches of 128."""
 
     runs: int = 10
     epochs: int = 20
@@ -59,7 +62,7 @@ def dynamics_folder(path: str | Path, settings: Dynamics) -> Folder:
 
 
 class Classifier(nn.Module):
-    """The paper's network (appendix A; the padding of the first layer is the released code's)."""
+    """The paper's network (appendix A; the padding of the first layer is that of the released code)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +83,7 @@ class Classifier(nn.Module):
 
 
 class Pictures:
-    """Standardised pictures of tasks: pixels less their mean over first examples, divided by their deviation."""
+    """Standardised pictures: each pixel minus its mean over the first examples, divided by its standard deviation."""
 
     def __init__(self, tasks: Tasks, painter: Painter) -> None:
         self.tasks, self.painter = tasks, painter
@@ -94,7 +97,7 @@ class Pictures:
 
 @dataclass
 class World:
-    """What all runs share: tasks, pictures, the items that TRE is taken over."""
+    """What all runs share: tasks, pictures, and the items that TRE is measured on."""
 
     tasks: Tasks
     pictures: Pictures
@@ -127,7 +130,7 @@ class World:
 def learn(
     folder: Folder, *, only: Sequence[int] | None = None, device: str = "cpu", say: Say = lambda text: None
 ) -> None:
-    """Train every run that is not finished, or only these. Resumes after the last whole epoch, to the same bits."""
+    """Train every unfinished run, or only these. Resumes after the last complete epoch and gives the same bits."""
     known = folder.read("settings.json", {})
     settings = Dynamics(**{key: value for key, value in known.items() if key != "experiment"})
     chosen = range(settings.runs) if only is None else only
@@ -154,11 +157,11 @@ def _learn_run(folder: Folder, settings: Dynamics, run: int, world: World, devic
         for group in optimiser.param_groups:
             group["lr"] = settings.rate * FACTOR ** plateaus([entry["accuracy"] for entry in curve[1:]])
         _epoch(model, optimiser, world, settings, run, epoch)
-        curve.append(measure(model, world, epoch))
-        found = curve[-1]
+        entry = measure(model, world, epoch)
+        curve.append(entry)
         say(
-            f"{folder.path}: run {run}, epoch {epoch} of {settings.epochs}: validation {found['accuracy']:.3f}, "
-            f"TRE {found['exact']:.4f}, entropy {found['entropy']:.3f}"
+            f"{folder.path}: run {run}, epoch {epoch} of {settings.epochs}: validation {entry['accuracy']:.3f}, "
+            f"TRE {entry['exact']:.4f}, entropy {entry['entropy']:.3f}"
         )
         folder.write_bytes(state.name, _saved(model, optimiser, curve))
     theta = represent(model, world, world.measured)
@@ -168,7 +171,7 @@ def _learn_run(folder: Folder, settings: Dynamics, run: int, world: World, devic
 
 
 def plateaus(accuracies: list[float]) -> int:
-    """How often the rate has been halved: whenever more than ten epochs in a row bring nothing new (torch's rule)."""
+    """How often the rate has been halved: after more than ten epochs without improvement (torch's rule)."""
     best, waited, halved = float("-inf"), 0, 0
     for accuracy in accuracies:
         if accuracy > best * (1 + 1e-4) if best > 0 else accuracy > best:
@@ -201,7 +204,7 @@ def represent(model: Classifier, world: World, rows: npt.NDArray[np.int64], task
 
 @torch.no_grad()
 def measure(model: Classifier, world: World, epoch: int) -> dict[str, Any]:
-    """All that is plotted of one epoch."""
+    """The measurements of one epoch."""
     rows = world.validation
     negative = rows % 2
     answer = model(world.pictures(rows, 0), world.pictures(rows, 1), world.pictures(rows, 2 + negative)).cpu().numpy()
@@ -247,17 +250,17 @@ def _restore(model: nn.Module, optimiser: Any, path: Path) -> list[dict[str, Any
 
 
 def thetas(folder: Path) -> list[npt.NDArray[np.float64]]:
-    """The last classifiers of every finished run, [items, 64]."""
+    """The final classifiers of every finished run, [items, 64]."""
     paths = sorted(folder.glob("theta-*.safetensors"), key=lambda path: int(path.stem[6:]))
     return [read_torch(path)[0]["theta"].double().numpy() for path in paths]
 
 
 def derivations(settings: Dynamics) -> Derivations:
-    """What the classifiers of every run are of."""
+    """The derivations of the concepts that every run is measured on."""
     return World.make(settings, "cpu").derivations
 
 
-# -- judging --------------------------------------------------------------------------------------------------------
+# -- correlations ---------------------------------------------------------------------------------------------------
 
 TRES = ("exact", "legacy", "frozen")
 CHOICES = ("before the best epoch", "from most entropy to the best", "all epochs")
@@ -265,7 +268,7 @@ INFORMATIONS = ("entropy", "entropy_range", "information")
 
 
 def selections(curves: list[list[dict[str, Any]]]) -> dict[str, list[tuple[int, int]]]:
-    """Which (run, epoch) each figure is over: the paper's two choices, and all."""
+    """The (run, epoch) pairs of each figure: the paper's two choices, and all."""
     chosen: dict[str, list[tuple[int, int]]] = {name: [] for name in CHOICES}
     for run, curve in enumerate(curves):
         best = int(np.argmax([entry["accuracy"] for entry in curve]))
@@ -277,22 +280,22 @@ def selections(curves: list[list[dict[str, Any]]]) -> dict[str, list[tuple[int, 
 
 
 def judge(folder: Folder) -> dict[str, Any]:
-    """Correlations of TRE with information over each choice of epochs; intervals resample whole runs."""
+    """Correlate TRE with information over each choice of epochs; intervals come from resampling whole runs."""
     settings = folder.read("settings.json", {})
     runs = [folder.read(f"run-{run}.json", None) for run in range(settings["runs"])]
     curves = [run["curve"] for run in runs if run is not None]
-    found: dict[str, Any] = {"runs": len(curves), "correlations": []}
+    results: dict[str, Any] = {"runs": len(curves), "correlations": []}
     if not curves:
-        return found
-    found["digits"] = next(run["digits"] for run in runs if run is not None)
-    found["accuracies"] = [max(entry["accuracy"] for entry in curve) for curve in curves]
-    found["untrained"] = {name: [curve[0][name] for curve in curves] for name in TRES}
-    found["final"] = {name: [curve[-1][name] for curve in curves] for name in TRES}
+        return results
+    results["digits"] = next(run["digits"] for run in runs if run is not None)
+    results["accuracies"] = [max(entry["accuracy"] for entry in curve) for curve in curves]
+    results["untrained"] = {name: [curve[0][name] for curve in curves] for name in TRES}
+    results["final"] = {name: [curve[-1][name] for curve in curves] for name in TRES}
     for choice, epochs in selections(curves).items():
         for kind in TRES:
             for information in INFORMATIONS:
                 x, y = ([curves[run][epoch][name] for run, epoch in epochs] for name in (kind, information))
                 r = correlate(x, y, clusters=[run for run, _ in epochs])
-                found["correlations"].append({"epochs": choice, "tre": kind, "information": information, **r.plain})
-    found["curves"] = curves
-    return found
+                results["correlations"].append({"epochs": choice, "tre": kind, "information": information, **r.plain})
+    results["curves"] = curves
+    return results

@@ -72,13 +72,13 @@ def answer(game: Mapping[str, Any]) -> str:
         if exact["low"] > 0:
             verdict = "survives the exact solver"
         elif exact["high"] <= 0:
-            verdict = "is turned round by the exact solver"
+            verdict = "is reversed by the exact solver"
         elif legacy["low"] > 0:
             verdict = "does not survive the exact solver"
         else:
-            verdict = "cannot be told from none, neither by the exact solver nor as published"
+            verdict = "cannot be distinguished from zero, neither with the exact solver nor as published"
         same = rows["exact", "generalisation error", "all runs"]["given_information"]
-        beyond = "" if same["value"] is None else f"; {_range(same)} among languages that say equally much"
+        beyond = "" if same["value"] is None else f"; {_range(same)} among languages with equal message entropy"
         sentences.append(
             f"{reading}, {judged['pairs']} pairs: the correlation of TRE with generalisation error {verdict}: "
             f"r = {_range(exact)}, as published r = {_range(legacy)}{beyond}"
@@ -157,13 +157,13 @@ def _compounds(plan: Plan, train: bool) -> tuple[dict[str, Any], list[Cell]]:
         return {}, []
     figures.draw_compounds(plan.home / "compounds.svg", judged)
     cells = []
-    for source, found in judged.items():
+    for source, result in judged.items():
         for kind in ("exact", "legacy"):
             row = f"{source}, {SOLVERS[kind]}"
-            cells.append(_cell(plan, "compounds", row, "Spearman with judgement", found[kind], found["compounds"]))
-        if found["given frequency"] is not None:
+            cells.append(_cell(plan, "compounds", row, "Spearman with judgement", result[kind], result["compounds"]))
+        if result["given frequency"] is not None:
             row, column = f"{source}, {SOLVERS['exact']}", "Spearman with judgement, given the rarer word's frequency"
-            cells.append(_cell(plan, "compounds", row, column, found["given frequency"], found["compounds"]))
+            cells.append(_cell(plan, "compounds", row, column, result["given frequency"], result["compounds"]))
     return judged, cells
 
 

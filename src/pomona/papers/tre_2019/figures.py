@@ -1,4 +1,4 @@
-"""The figures of the TRE paper's experiments, drawn from what was judged. SVG, or whatever the file's name asks for."""
+"""The figures of the TRE paper's experiments. The format follows the file name, for example SVG."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORDS = {"exact": "TRE, exact", "legacy": "TRE, as published"}
 
 @contextmanager
 def canvas(path: Path, rows: int, columns: int) -> Iterator[Any]:
-    """Axes, [rows, columns], that become a file when the block ends; the same bytes for the same numbers."""
+    """Axes, [rows, columns], that are saved when the block ends; the same numbers give the same bytes."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -36,7 +36,7 @@ def canvas(path: Path, rows: int, columns: int) -> Iterator[Any]:
 
 
 def draw_dynamics(path: Path, curves: list[list[dict[str, Any]]]) -> None:
-    """Figure 3: one run's path, and all runs over the paper's two choices of epochs."""
+    """Figure 3: the path of one run, and all runs over the paper's two choices of epochs."""
     chosen = selections(curves)
     with canvas(path, 1, 3) as axes:
         path_axes, early, late = axes[0]
@@ -44,44 +44,44 @@ def draw_dynamics(path: Path, curves: list[list[dict[str, Any]]]) -> None:
         path_axes.plot(entropy, height, color="0.8", zorder=0)
         path_axes.scatter(entropy, height, c=np.arange(len(height)), cmap="viridis", s=18)
         path_axes.set(title="(a) one run, dark to light")
-        for place, choice, letter in ((early, CHOICES[0], "b"), (late, CHOICES[1], "c")):
+        for panel, choice, letter in ((early, CHOICES[0], "b"), (late, CHOICES[1], "c")):
             for run in range(len(curves)):
                 rows = [curves[run][epoch] for which, epoch in chosen[choice] if which == run]
-                place.scatter([row["entropy"] for row in rows], [row["exact"] for row in rows], s=10)
-            place.set(title=f"({letter}) {choice}")
-        for place in axes[0]:
-            place.set(xlabel="entropy of theta, the paper's estimate", ylabel=WORDS["exact"])
+                panel.scatter([row["entropy"] for row in rows], [row["exact"] for row in rows], s=10)
+            panel.set(title=f"({letter}) {choice}")
+        for panel in axes[0]:
+            panel.set(xlabel="entropy of theta, the paper's estimate", ylabel=WORDS["exact"])
 
 
 def draw_games(path: Path, readings: dict[str, list[dict[str, Any]]]) -> None:
-    """Figure 5, by both solvers: TRE against generalisation error and against reward on held-out referents."""
+    """Figure 5 for both solvers: TRE against generalisation error and against reward on held-out referents."""
     with canvas(path, 2, 2) as axes:
         for row, kind in enumerate(WORDS):
             for column, (name, label) in enumerate((("error", "train - test reward"), ("test", "test reward"))):
-                place = axes[row, column]
+                panel = axes[row, column]
                 for reading, scores in readings.items():
                     x, y = ([score[key] for score in scores] for key in (kind, name))
-                    place.scatter(x, y, s=12, label=reading, alpha=0.7)
-                place.axvline(4.0, color="0.8", linewidth=0.8, zorder=0)  # what predicting nothing costs
-                place.set(xlabel=WORDS[kind], ylabel=label)
+                    panel.scatter(x, y, s=12, label=reading, alpha=0.7)
+                panel.axvline(4.0, color="0.8", linewidth=0.8, zorder=0)  # the cost of predicting zero
+                panel.set(xlabel=WORDS[kind], ylabel=label)
         axes[0, 0].legend(frameon=False)
 
 
 def draw_compounds(path: Path, sources: dict[str, dict[str, Any]]) -> None:
-    """Each compound's TRE against what people said, a panel for each source of vectors."""
+    """The TRE of each compound against people's scores, one panel for each source of vectors."""
     with canvas(path, 1, len(sources)) as axes:
-        for place, (source, found) in zip(axes[0], sources.items(), strict=True):
-            items = found["items"]
-            place.scatter([score for _, _, score in items], [value for _, value, _ in items], s=10)
+        for panel, (source, results) in zip(axes[0], sources.items(), strict=True):
+            items = results["items"]
+            panel.scatter([score for _, _, score in items], [value for _, value, _ in items], s=10)
             for end in ("most compositional", "least compositional"):
                 for name, value, score in items:
-                    if name in found[end]:
-                        place.annotate(name.replace("$", r"\$"), (score, value), fontsize=6)
-            place.set(xlabel="people's score, 5 is literal", ylabel=WORDS["exact"], title=source.replace("$", r"\$"))
+                    if name in results[end]:
+                        panel.annotate(name.replace("$", r"\$"), (score, value), fontsize=6)
+            panel.set(xlabel="people's score, 5 is literal", ylabel=WORDS["exact"], title=source.replace("$", r"\$"))
 
 
 def draw_similarity(path: Path, readings: dict[str, list[dict[str, Any]]]) -> None:
-    """Topographic similarity against TRE, a point for each language."""
+    """Topographic similarity against TRE, one point for each language."""
     with canvas(path, 1, 1) as axes:
         for reading, scores in readings.items():
             known = [score for score in scores if score["topsim"] is not None]

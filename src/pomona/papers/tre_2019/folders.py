@@ -1,10 +1,10 @@
-"""The folder of an experiment: its settings, and results that are added piece by piece and never lost.
+"""The folder of an experiment: its settings, and results that are saved piece by piece.
 
     folder = Folder.open("runs/tre_2019/cpu/game-code", {"seed": 0, "pairs": 100})
     folder.write("languages.json", ...)
     with folder.locked(): ...
 
-Opened with other settings than it was begun with, it refuses: numbers of two experiments never mix.
+A folder cannot be opened with other settings than it was created with, so results of two experiments never mix.
 """
 
 from __future__ import annotations
@@ -25,45 +25,47 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Folder:
+    """A folder with `settings.json` and the results of one experiment."""
+
     path: Path
 
     @classmethod
     def open(cls, path: str | Path, settings: Mapping[str, Any]) -> Folder:
-        """A new folder, or the one that was begun with these settings."""
+        """A new folder, or an existing one that was created with the same settings."""
         folder = cls(Path(path))
         plain = json.loads(json.dumps(settings))
         known = folder.read("settings.json", None)
         if known is None:
             if folder.path.is_dir() and any(folder.path.iterdir()):
                 raise RunError(
-                    f"{path} is not empty and holds no experiment; nothing was touched. Take another folder."
+                    f"{path} is not empty and holds no experiment; nothing was changed. Choose another folder."
                 )
             folder.write("settings.json", plain)
         elif known != plain:
             names = sorted(name for name in {*known, *plain} if known.get(name) != plain.get(name))
             raise RunError(
-                f"{path} was begun with other settings ({', '.join(names)}): there {names[0]} = "
-                f"{known.get(names[0])!r}, here {plain.get(names[0])!r}. Nothing was touched; take another folder."
+                f"{path} was created with other settings ({', '.join(names)}): there {names[0]} = "
+                f"{known.get(names[0])!r}, here {plain.get(names[0])!r}. Nothing was changed; choose another folder."
             )
         return folder
 
     @contextmanager
     def locked(self, part: str = "") -> Iterator[None]:
-        """Keep other processes from working here, or on this part; the system lets go when the process ends."""
+        """Keep other processes from working on this folder, or on one part of it, until the block or process ends."""
         with (self.path / f".lock{part}").open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 what = f"{part} in {self.path}" if part else str(self.path)
-                raise RunError(f"another process works on {what}; wait for it") from None
+                raise RunError(f"another process works on {what}; wait until it ends") from None
             yield
 
     def read(self, name: str, default: Any) -> Any:
-        place = self.path / name
+        path = self.path / name
         try:
-            return json.loads(place.read_text(encoding="utf-8")) if place.exists() else default
+            return json.loads(path.read_text(encoding="utf-8")) if path.exists() else default
         except (OSError, ValueError) as error:
-            raise RunError(f"{place} cannot be read: {error}") from None
+            raise RunError(f"{path} cannot be read: {error}") from None
 
     def write(self, name: str, value: Any) -> None:
         try:

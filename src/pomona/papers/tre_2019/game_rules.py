@@ -1,15 +1,15 @@
-"""The reference game of the TRE paper (section 7): its referents, its two readings, its chance and its first weights.
+"""The reference game of the TRE paper (section 7): its referents, its settings, its random numbers and first weights.
 
-    READINGS["code"]            # the released code, which made the published numbers
-    READINGS["paper"]           # what the paper's text says: they disagree
-    REFERENTS[0]                # (("stroke", "red"), ("fill", "red")): the derivation that TRE is given
+    READINGS["code"]            # as in the released code, which made the published numbers
+    READINGS["paper"]           # as in the paper's text, which differs
+    REFERENTS[0]                # (("stroke", "red"), ("fill", "red")): a derivation, as TRE takes it
 
-A referent is two objects, each a part and its colour: 48 of them, of which a pair sees 32 while it trains. The speaker
-turns 12 binary features into the first state of a GRU and samples four symbols; the listener turns the message into the
-first states of two GRUs, which say the two parts and the two colours. Each right answer is a quarter of the reward.
-`pairs` plays it.
+A referent is two objects, each a part with a colour. There are 48, of which each pair of agents sees 32 in training.
+The speaker turns 12 binary features into the first state of a GRU and samples four symbols. The listener turns the
+message into the first states of two GRUs, which name the two parts and the two colours. Each right answer is a quarter
+of the reward. `agents` plays the game.
 
-Noise is drawn by address, from (seed, pair, step): a pair is trained to the same weights alone or among others.
+Random numbers are addressed by (seed, pair, step), so a pair is trained to the same weights alone or among others.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ REFERENTS = tuple(
     for second in COLOURS
 )  # 48 derivations, each ((part, colour), (part, colour))
 TRAINED = 2 * len(REFERENTS) // 3
-ANSWERS = {"parts": len(PARTS), "colours": len(COLOURS)}  # what each of the listener's two decoders says, twice
+ANSWERS = {"parts": len(PARTS), "colours": len(COLOURS)}  # each of the listener's two decoders names two of these
 
-# [48, 2]: the parts and the colours that the listener must say; [48, 12]: what the speaker sees
+# [48, 2]: the parts and the colours that the listener must name; [48, 12]: what the speaker sees
 TARGETS = {
     "parts": np.array([[PARTS.index(part) for part, _ in pair] for pair in REFERENTS]),
     "colours": np.array([[COLOURS.index(colour) for _, colour in pair] for pair in REFERENTS]),
@@ -52,28 +52,28 @@ for _object in range(2):
 
 @dataclass(frozen=True)
 class Game:
-    """How pairs are built and trained. The defaults are the released code's, which made the published numbers."""
+    """How pairs are built and trained. The defaults are those of the released code."""
 
     hidden: int = 256
-    symbols: int = 16  # that may be sent; two more, start and padding, have a place in every one-hot vector
+    symbols: int = 16  # that can be sent; one-hot vectors have two more entries, for start and padding
     length: int = 4
     batch: int = 256
     steps: int = 200
     optimiser: Literal["rmsprop", "adam"] = "rmsprop"
     rate: float = 3e-3
     baseline: Literal["learned", "average"] = "learned"  # linear in the features, or a running mean of the reward
-    listener: Literal["supervised", "policy"] = "supervised"  # told the right answer, or rewarded for its own
-    inputs: Literal["one_hot", "embedded"] = "one_hot"  # symbols as the GRUs see them
-    reads: Literal["flat", "recurrent"] = "flat"  # the listener sees the message at once, or by a GRU of its own
-    entropy: float = 0.01  # bonus, for speaker and listener
-    loose: bool = True  # the loss's softmax counts start and padding, which are never sampled
+    listener: Literal["supervised", "policy"] = "supervised"  # trained on the right answer, or by its own reward
+    inputs: Literal["one_hot", "embedded"] = "one_hot"  # how symbols enter the GRUs
+    reads: Literal["flat", "recurrent"] = "flat"  # the listener sees the whole message at once, or reads it with a GRU
+    entropy: float = 0.01  # bonus for entropy, of speaker and listener
+    loose: bool = True  # the softmax of the loss includes start and padding, which are never sampled
 
     def __post_init__(self) -> None:
         for name in ("hidden", "symbols", "length", "batch", "steps"):
             if getattr(self, name) < 1:
                 raise SpecError(f"a game's {name} must be 1 or more, got {getattr(self, name)}")
         if self.symbols**self.length * len(REFERENTS) > 2**62:
-            raise SpecError(f"{self.symbols} symbols in {self.length} places are too many messages to number")
+            raise SpecError(f"{self.symbols} symbols in {self.length} positions give too many messages to number")
 
     @property
     def width(self) -> int:
@@ -92,18 +92,18 @@ READINGS = {
 
 @dataclass(frozen=True, eq=False)
 class Languages:
-    """What trained pairs say and how well they are understood, greedily."""
+    """The messages of trained pairs, chosen greedily, and the rewards they earn."""
 
     messages: npt.NDArray[np.int64]  # [pairs, 48, length]
     rewards: Floats  # [pairs, 48]
-    trained: npt.NDArray[np.bool_]  # [pairs, 48]: the referents that a pair was trained on
+    trained: npt.NDArray[np.bool_]  # [pairs, 48]: whether a pair was trained on the referent
 
 
-# -- chance, by address ---------------------------------------------------------------------------------------------
+# -- random numbers by address --------------------------------------------------------------------------------------
 
 
 def uniforms(purpose: Sequence[Any], numbers: Sequence[int], count: int) -> Floats:
-    """Numbers in [0, 1), [pairs, count]: stream `number` of a purpose, whoever else draws."""
+    """Numbers in [0, 1), [pairs, count]. Each pair has its own stream for each purpose, independent of other pairs."""
     return _uniforms(stream_key("reference game", *purpose), np.asarray(numbers, np.int64), count)
 
 
@@ -119,7 +119,7 @@ def _uniforms(key: np.uint64, numbers: Ints, count: int) -> Floats:
 
 
 def trained_on(seed: int, numbers: Sequence[int]) -> npt.NDArray[np.int64]:
-    """The 32 referents of each pair's training, [pairs, 32]; the other third is never shown to it."""
+    """The 32 training referents of each pair, [pairs, 32]; the other third is never shown to it."""
     return np.argsort(uniforms(("split", seed), numbers, len(REFERENTS)), axis=1, kind="stable")[:, :TRAINED]
 
 
@@ -127,20 +127,20 @@ def trained_on(seed: int, numbers: Sequence[int]) -> npt.NDArray[np.int64]:
 
 
 def shapes(game: Game) -> dict[str, tuple[tuple[int, ...], int]]:
-    """Each weight of a pair: its shape, and the number of inputs that sets how large it begins (torch's defaults)."""
-    made: dict[str, tuple[tuple[int, ...], int]] = {}
+    """Each weight of a pair: its shape, and the number of inputs that sets its initial scale (torch's defaults)."""
+    weights: dict[str, tuple[tuple[int, ...], int]] = {}
 
     def linear(name: str, inputs: int, outputs: int) -> None:
-        made[f"{name}.weight"], made[f"{name}.bias"] = ((inputs, outputs), inputs), ((outputs,), inputs)
+        weights[f"{name}.weight"], weights[f"{name}.bias"] = ((inputs, outputs), inputs), ((outputs,), inputs)
 
     def gru(name: str, vocabulary: int) -> None:
         seen = vocabulary
         if game.inputs == "embedded":
-            made[f"{name}.embedding"] = ((vocabulary, game.hidden), 1)
+            weights[f"{name}.embedding"] = ((vocabulary, game.hidden), 1)
             seen = game.hidden
         for part, rows in (("input", seen), ("state", game.hidden)):
-            made[f"{name}.{part}.weight"] = ((rows, 3 * game.hidden), game.hidden)
-            made[f"{name}.{part}.bias"] = ((3 * game.hidden,), game.hidden)
+            weights[f"{name}.{part}.weight"] = ((rows, 3 * game.hidden), game.hidden)
+            weights[f"{name}.{part}.bias"] = ((3 * game.hidden,), game.hidden)
 
     linear("speaker.first", FEATURES.shape[1], game.hidden)
     gru("speaker", game.width)
@@ -154,13 +154,13 @@ def shapes(game: Game) -> dict[str, tuple[tuple[int, ...], int]]:
         linear(f"{name}.first", inputs, game.hidden)
         gru(name, answers + 2)
         linear(f"{name}.says", game.hidden, answers + 2)
-    return made
+    return weights
 
 
 def first_weights(game: Game, seed: int, numbers: Sequence[int]) -> dict[str, Floats]:
-    """Uniform within 1 / sqrt(inputs), each weight of each pair from a stream of its own."""
-    made = {}
+    """Uniform within 1 / sqrt(inputs); each weight of each pair has its own random stream."""
+    weights = {}
     for name, (shape, inputs) in shapes(game).items():
         drawn = uniforms(("weights", seed, name), numbers, int(np.prod(shape)))
-        made[name] = ((2.0 * drawn - 1.0) / np.sqrt(inputs)).reshape(len(numbers), *shape)
-    return made
+        weights[name] = ((2.0 * drawn - 1.0) / np.sqrt(inputs)).reshape(len(numbers), *shape)
+    return weights

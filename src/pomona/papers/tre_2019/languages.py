@@ -1,12 +1,12 @@
-"""A hundred reference games: trained, their languages measured, and the paper's question asked of both solvers.
+"""Section 7: a hundred reference games are played, and the languages that emerge are measured.
 
     folder = games_folder("runs/tre_2019/cpu/game-code", READINGS["code"], seed=0, pairs=100)
-    play(folder)                # trains what is missing; killed, it goes on
-    measure(folder)             # TRE of every language, exact and as published
-    judge(folder)               # correlations with generalisation, the languages of Figure 6
+    play(folder)                # trains the pairs that are missing; resumes after an interruption
+    scores = measure(folder)    # TRE of every language, exact and as published
+    judge(scores)               # correlations with generalisation
 
-The folder keeps `languages.json` (each pair's messages, rewards and training thirds) and `scores.json` (what was
-measured of each language); while pairs train it also keeps `state.safetensors`.
+The folder keeps `languages.json` (each pair's messages, rewards and training referents) and `scores.json` (the
+measurements of each language); during training also `state.safetensors`.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from pomona.training.run import environment
 
 SAVE_EVERY = 60.0  # seconds
 LEGACY_STEPS = 1000
-SUCCESS = 0.5  # of the reward on held-out referents: the paper's "successful" runs
+SUCCESS = 0.5  # runs with a higher reward on held-out referents are the paper's "successful" ones
 ATTRIBUTES = [[part, colour, other, tone] for (part, colour), (other, tone) in REFERENTS]
-# Without A and B, a primitive in each place has a vector of its own. Every A and B is a special case of that, the fit
-# is a linear programme, and the two differ little; so this is what shuffled languages are fitted with.
-PLACED = [tuple(f"{place} {name}" for place, name in enumerate(row)) for row in ATTRIBUTES]
+# Instead of maps A and B, give each primitive a free vector for each position. Every A and B is a special case, the fit
+# is a linear programme, and the scores differ little, so shuffled languages are fitted in this way.
+PLACED = [tuple(f"{position} {name}" for position, name in enumerate(row)) for row in ATTRIBUTES]
 SHUFFLES = 200
 
 
@@ -52,7 +52,7 @@ def games_folder(path: str | Path, game: Game, *, seed: int = 0, pairs: int = 10
 
 
 def play(folder: Folder, *, device: str = "cpu", say: Say = lambda text: None) -> None:
-    """Train the pairs of a folder, all at once, and write their languages down. Resumes to the same bits."""
+    """Train all pairs of a folder together and save their languages. A resumed run gives the same bits."""
     if folder.read("languages.json", None) is not None:
         return
     settings = folder.read("settings.json", {})
@@ -63,28 +63,28 @@ def play(folder: Folder, *, device: str = "cpu", say: Say = lambda text: None) -
         seconds = 0.0
         if state.exists():
             seconds = restore(pairs, state)
-            say(f"{folder.path}: going on after step {pairs.done} of {game.steps}")
-        saved, begun = time.monotonic(), time.process_time()
+            say(f"{folder.path}: resuming after step {pairs.done} of {game.steps}")
+        saved, started = time.monotonic(), time.process_time()
         while pairs.done < game.steps:
             reward = pairs.step()
             if pairs.done % 10 == 0:
                 say(f"{folder.path}: step {pairs.done} of {game.steps}, mean reward {float(reward.mean()):.3f}")
             if time.monotonic() - saved > SAVE_EVERY:
-                keep(pairs, folder, seconds + time.process_time() - begun)
+                save(pairs, folder, seconds + time.process_time() - started)
                 saved = time.monotonic()
-        _write_languages(folder, pairs.languages(), seconds + time.process_time() - begun)
+        _write_languages(folder, pairs.languages(), seconds + time.process_time() - started)
         state.unlink(missing_ok=True)
 
 
-def keep(pairs: AgentPairs, folder: Folder, seconds: float) -> None:
-    """All that the next step depends on, in one file."""
+def save(pairs: AgentPairs, folder: Folder, seconds: float) -> None:
+    """Save everything that the next step depends on, in one file."""
     arrays = {**pairs.weights, **pairs.memory, "average": pairs.average}
     about = {"done": pairs.done, "seconds": seconds}
     folder.write_bytes("state.safetensors", tensors_to_bytes(arrays, about))
 
 
 def restore(pairs: AgentPairs, path: Path) -> float:
-    """Go back to a kept state; the seconds that it had cost."""
+    """Load a saved state; returns the CPU seconds spent before it was saved."""
     arrays, about = read_torch(path)
     with torch.no_grad():
         for name, array in {**pairs.weights, **pairs.memory}.items():
@@ -94,7 +94,7 @@ def restore(pairs: AgentPairs, path: Path) -> float:
     return float(about["seconds"])
 
 
-def _write_languages(folder: Folder, found: Languages, seconds: float) -> None:
+def _write_languages(folder: Folder, languages: Languages, seconds: float) -> None:
     rows = [
         {
             "pair": number,
@@ -103,7 +103,7 @@ def _write_languages(folder: Folder, found: Languages, seconds: float) -> None:
             "trained": np.flatnonzero(trained).tolist(),
         }
         for number, (messages, rewards, trained) in enumerate(
-            zip(found.messages, found.rewards, found.trained, strict=True)
+            zip(languages.messages, languages.rewards, languages.trained, strict=True)
         )
     ]
     referents = [f"(({a} {b}) ({c} {d}))" for (a, b), (c, d) in REFERENTS]
@@ -112,7 +112,7 @@ def _write_languages(folder: Folder, found: Languages, seconds: float) -> None:
 
 
 def spelt(message: npt.NDArray[np.int64]) -> str:
-    """Symbols as the paper prints them: a, b, c, ...; those after z by number."""
+    """Symbols as the paper prints them: a, b, c, ...; those after z as numbers."""
     letters = [chr(97 + symbol) if symbol < 26 else f"<{symbol}>" for symbol in message.tolist()]
     return "".join(letters)
 
@@ -121,30 +121,30 @@ def spelt(message: npt.NDArray[np.int64]) -> str:
 
 
 def measure(folder: Folder, *, say: Say = lambda text: None) -> list[dict[str, Any]]:
-    """Everything measured of every language, one by one; what was measured before is not measured again."""
+    """Measure every language; those measured before are kept."""
     languages = folder.read("languages.json", {"pairs": []})["pairs"]
     scores: list[dict[str, Any]] = folder.read("scores.json", [])
     with folder.locked():
         for row in languages[len(scores) :]:
-            begun = time.process_time()
-            found = scores_of(row)
-            scores.append({**found, "cpu_seconds": round(time.process_time() - begun, 2)})
+            started = time.process_time()
+            score = scores_of(row)
+            scores.append({**score, "cpu_seconds": round(time.process_time() - started, 2)})
             folder.write("scores.json", scores)
             say(
-                f"{folder.path}: language {found['pair']}: train {found['train']:.2f}, test {found['test']:.2f}, "
-                f"TRE {found['exact']:.3f} (at least {found['bound']:.3f}), as published {found['legacy']:.3f}"
+                f"{folder.path}: language {score['pair']}: train {score['train']:.2f}, test {score['test']:.2f}, "
+                f"TRE {score['exact']:.3f} (at least {score['bound']:.3f}), as published {score['legacy']:.3f}"
             )
     return scores
 
 
 def one_hot(messages: list[str]) -> npt.NDArray[np.float64]:
-    """[48, places, symbols + 2], as TRE is given messages."""
+    """Messages as TRE takes them, [48, positions, symbols + 2]."""
     symbols = np.array([[ord(letter) - 97 for letter in message] for message in messages])
     return np.asarray(np.eye(18)[symbols])
 
 
 def scores_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Rewards of one language, its TRE by both solvers, its normalised TRE, and the usual companions."""
+    """The rewards of one language, its TRE by both solvers, its normalised TRE, and other measures."""
     rewards, trained = np.array(row["rewards"]), np.zeros(len(REFERENTS), bool)
     trained[row["trained"]] = True
     train, test = float(rewards[trained].mean()), float(rewards[~trained].mean())
@@ -160,18 +160,17 @@ def scores_of(row: Mapping[str, Any]) -> dict[str, Any]:
             messages, list(REFERENTS), "l1", "position", steps=LEGACY_STEPS, seed=int(row["pair"])
         ).score
         placed = tre(messages.reshape(len(messages), -1), PLACED, distance="l1").normalized("shuffle", SHUFFLES)
-    certificate = fit.bound
     return {
         "pair": row["pair"],
         "train": train,
         "test": test,
         "error": train - test,
         "exact": fit.score,
-        "bound": certificate.lower_bound,
-        "status": certificate.status,
+        "bound": fit.bound.lower_bound,
+        "status": fit.bound.status,
         "legacy": legacy,
         "shuffled": _number(placed.baseline_score),
-        "normalised": _number(1.0 - placed.value),  # TRE as a share of what shuffled meanings give: 0 is perfect
+        "normalised": _number(1.0 - placed.value),  # TRE as a share of the score with shuffled meanings: 0 is perfect
         "topsim": _number(topographic_similarity(ATTRIBUTES, row["messages"], "hamming", "hamming").value),
         "posdis": _number(posdis(ATTRIBUTES, row["messages"]).value),
         "messages": len(kinds),
@@ -185,17 +184,17 @@ def _number(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-# -- judging --------------------------------------------------------------------------------------------------------
+# -- correlations ---------------------------------------------------------------------------------------------------
 
 AGAINST = {"generalisation error": "error", "test reward": "test", "train reward": "train"}
 
 
 def judge(scores: list[dict[str, Any]]) -> dict[str, Any]:
-    """Correlations of each kind of TRE with generalisation and reward, for all runs and for the successful ones."""
+    """Correlate each kind of TRE with generalisation and reward, over all runs and over the successful ones."""
     columns = {name: _column(scores, name) for name in ("exact", "legacy", "normalised", *AGAINST.values())}
     columns["information"] = _column(scores, "information")
     won = columns["test"] > SUCCESS
-    found: dict[str, Any] = {"pairs": len(scores), "successful": int(won.sum()), "correlations": [], "gaps": []}
+    results: dict[str, Any] = {"pairs": len(scores), "successful": int(won.sum()), "correlations": [], "gaps": []}
     for runs, chosen in (("all runs", np.ones(len(scores), bool)), ("successful runs", won)):
         for label, against in AGAINST.items():
             here = {name: column[chosen] for name, column in columns.items()}
@@ -203,21 +202,23 @@ def judge(scores: list[dict[str, Any]]) -> dict[str, Any]:
                 plain = correlate(here[kind], here[against])
                 same = correlate(here[kind], here[against], given=here["information"])
                 about = {"tre": kind, "against": label, "runs": runs}
-                found["correlations"].append({**about, **plain.plain, "given_information": same.plain})
+                results["correlations"].append({**about, **plain.plain, "given_information": same.plain})
             difference = gap(here["exact"], here["legacy"], here[against])
-            found["gaps"].append({"against": label, "runs": runs, **difference.plain})
+            results["gaps"].append({"against": label, "runs": runs, **difference.plain})
     over = columns["legacy"] / np.where(columns["exact"] > 1e-9, columns["exact"], np.nan) - 1
-    found["overstatement"] = {"median": float(np.nanmedian(over)), "highest": float(np.nanmax(over))} if scores else {}
-    found["above_zero"] = int((columns["legacy"] > 4.0).sum())  # predicting nothing at all costs 4.0
-    found["optimal"] = sum(row["status"] == "optimal" for row in scores)
-    found["widest_bracket"] = max((row["exact"] - row["bound"] for row in scores), default=0.0)
+    results["overstatement"] = (
+        {"median": float(np.nanmedian(over)), "highest": float(np.nanmax(over))} if scores else {}
+    )
+    results["above_zero"] = int((columns["legacy"] > 4.0).sum())  # predicting zero costs exactly 4.0
+    results["optimal"] = sum(row["status"] == "optimal" for row in scores)
+    results["widest_bracket"] = max((row["exact"] - row["bound"] for row in scores), default=0.0)
     known = {name: column[np.isfinite(column)] for name, column in columns.items()}
-    found["means"] = {name: float(column.mean()) for name, column in known.items() if len(column)}
-    return found
+    results["means"] = {name: float(column.mean()) for name, column in known.items() if len(column)}
+    return results
 
 
 def mined(scores: list[dict[str, Any]], languages: list[dict[str, Any]], referents: list[str]) -> list[dict[str, Any]]:
-    """Figure 6: of the successful runs that generalise best (the better half), those of lowest and of highest TRE."""
+    """Figure 6: among the better half of the successful runs by generalisation, those of lowest and highest TRE."""
     won = sorted((row for row in scores if row["test"] > SUCCESS), key=lambda row: (row["error"], row["pair"]))
     good = won[: max(2, (len(won) + 1) // 2)]
     if len(good) < 2:

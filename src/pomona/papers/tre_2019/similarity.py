@@ -1,13 +1,13 @@
 """Compositionality and similarity (section 6): Proposition 1 on the representations of the other experiments.
 
-    of_languages(scores)                # the reference game's, measured when their TRE was
-    of_classifiers(thetas, derivations) # the concepts', by an additive fit under a metric
+    of_languages(scores)                # languages of the reference game, from the measurements made with their TRE
+    of_classifiers(thetas, derivations) # classifiers of the learning dynamics, by an additive fit
 
-Proposition 1 bounds distances between representations by the edit distance of their derivations, under conditions. We
-report which conditions hold, and whether the bound does. Distances are rescaled so that conditions 1 and 2 can hold.
-Cosine is no metric, so for the classifiers the l2 norm stands in, for which all conditions hold and the bound must; for
-the messages composition is by A and B, to which condition 3 does not extend, and the bound may fail.
-Beside it stands topographic similarity, and how it goes with TRE from one language to the next.
+Proposition 1 bounds the distance between two representations by the edit distance of their derivations, under
+conditions. We report which conditions hold and whether the bound holds. Distances are rescaled so that conditions 1 and
+2 can hold. Cosine is not a metric, so the classifiers are also measured with the l2 norm, for which all conditions hold
+and the bound must hold. Messages are composed by maps A and B, which condition 3 does not cover, so the bound may fail.
+Topographic similarity, and its correlation with TRE over languages, is reported too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pomona.representations.tre import Derivations, ReconstructionWarning, tre
 
 
 def of_classifiers(thetas: Sequence[npt.NDArray[np.float64]], derivations: Derivations) -> dict[str, Any]:
-    """Each run's last classifiers: the proposition under l2 and under cosine, and topographic similarity."""
+    """The final classifiers of each run: the proposition under l2 and cosine, and topographic similarity."""
     apart = tree_edit_distances(derivations)
     rows = []
     for run, theta in enumerate(thetas):
@@ -37,14 +37,14 @@ def of_classifiers(thetas: Sequence[npt.NDArray[np.float64]], derivations: Deriv
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ReconstructionWarning)
                 fit = tre(theta, derivations, distance=distance)
-            found = check_proposition_1(fit, rescale=True)
-            row[distance] = {"tre": fit.score, **dataclasses.asdict(found), "applies": found.applies}
+            check = check_proposition_1(fit, rescale=True)
+            row[distance] = {"tre": fit.score, **dataclasses.asdict(check), "applies": check.applies}
         rows.append(row)
     return {"runs": rows}
 
 
 def of_languages(scores: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """All languages of a reading: how often the bound fails, and topographic similarity against TRE."""
+    """All languages of a reading: how often the bound fails, and how topographic similarity correlates with TRE."""
     checks = [row["proposition"] for row in scores]
     pairs, violations = (sum(check[name] for check in checks) for name in ("pairs", "violations"))
     columns = {

@@ -85,7 +85,7 @@ def _squared(design: Design, targets: Floats, widths: Sequence[int]) -> list[Lin
 
 
 @dataclass(frozen=True, eq=False)
-class NormProblem:
+class NormObjective:
     """The sum of |p - y| for one layer, with corners rounded off at `corner`."""
 
     design: Design
@@ -99,7 +99,7 @@ class NormProblem:
         )
         return np.array([total]), grad[:, None], curvature[:, None]
 
-    def keep(self, layers: Any) -> NormProblem:
+    def keep(self, layers: Any) -> NormObjective:
         return self
 
 
@@ -112,14 +112,14 @@ def _norm(design: Design, targets: Floats, tolerance: float, limit: int, bounded
     # off, less and less. A coarser stage converges further and may prove a better bound, so each stage computes one.
     widths = (1e-2, 1e-4, 1e-6, 1e-8, 1e-10)
     for width in widths:
-        problem = NormProblem(design, targets, width * scale)
+        objective = NormObjective(design, targets, width * scale)
         end, grad, more = descend(
-            design, problem, lexicon[:, None], items=len(design), tolerance=tolerance, limit=limit
+            design, objective, lexicon[:, None], items=len(design), tolerance=tolerance, limit=limit
         )
         lexicon, slope = np.ascontiguousarray(end[:, 0]), float(np.abs(grad).max()) / len(design)
         iterations += int(more[0])
         if bounded and (width == widths[-1] or len(design) * targets.shape[1] <= 1_000_000):
-            bound = max(bound, _norm_bound(design, targets, lexicon, problem.evaluate(end)[2][:, 0]))
+            bound = max(bound, _norm_bound(design, targets, lexicon, objective.evaluate(end)[2][:, 0]))
     residual = np.asarray(targets - design.times(lexicon), np.float64)
     exact = np.sqrt(np.einsum("nd,nd->n", residual, residual))
     return LinearFit(lexicon, exact, min(bound, float(exact.sum())) if bounded else None, slope, iterations)

@@ -248,20 +248,20 @@ COMPOSITIONS: dict[str, Callable[[], Composition]] = {
 }
 
 
-def composition_of(given: Any) -> Composition:
+def composition_of(choice: Any) -> Composition:
     """A composition function from its name, from a `Composition`, or from the user's own callable (through torch)."""
-    if isinstance(given, str):
-        if given not in COMPOSITIONS:
-            raise SpecError(f"no composition is called {given!r}. {did_you_mean(given, COMPOSITIONS)}")
-        return COMPOSITIONS[given]()
-    if all(hasattr(given, field) for field in ("initial", "forward", "backward", "linear", "name")):
-        composition: Composition = given
+    if isinstance(choice, str):
+        if choice not in COMPOSITIONS:
+            raise SpecError(f"no composition is called {choice!r}. {did_you_mean(choice, COMPOSITIONS)}")
+        return COMPOSITIONS[choice]()
+    if all(hasattr(choice, field) for field in ("initial", "forward", "backward", "linear", "name")):
+        composition: Composition = choice
         return composition
-    if callable(given):
+    if callable(choice):
         from pomona.representations.tre.autograd import TorchComposition
 
-        return TorchComposition(given)
-    raise SpecError(f"compose is a name ({', '.join(COMPOSITIONS)}) or a callable, got {type(given).__name__}.")
+        return TorchComposition(choice)
+    raise SpecError(f"compose is a name ({', '.join(COMPOSITIONS)}) or a callable, got {type(choice).__name__}.")
 
 
 def predict(composition: Composition, derivations: Derivations, parameters: Parameters, lexicon: Floats) -> FloatArray:

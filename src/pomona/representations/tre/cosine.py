@@ -28,7 +28,7 @@ TOGETHER = 2_000_000  # layers of up to this many numbers are copied side by sid
 
 
 @dataclass(frozen=True, eq=False)
-class CosineProblem:
+class CosineObjective:
     """Rows [rows, layers, numbers]: unit vectors after scaling, or sums of `times` unit vectors."""
 
     design: Design
@@ -40,8 +40,8 @@ class CosineProblem:
         design = self.design
         return _cosine_pass(design.first, design.column, design.weight, lexicon, self.rows, self.scale, self.times)
 
-    def keep(self, layers: Any) -> CosineProblem:
-        return CosineProblem(
+    def keep(self, layers: Any) -> CosineObjective:
+        return CosineObjective(
             self.design, np.ascontiguousarray(self.rows[:, layers]), self.scale[:, layers].copy(), self.times
         )
 
@@ -77,16 +77,16 @@ def _fit_batch(
         rows = np.zeros((len(distinct), len(layers), layers[0].shape[1]))
         for position, layer in enumerate(layers):
             _add_up(layer, scale[:, position].copy(), group, rows, position)
-        problem = CosineProblem(distinct, rows, np.ones(rows.shape[:2]), times)
+        objective = CosineObjective(distinct, rows, np.ones(rows.shape[:2]), times)
         bound = np.maximum(len(design) - np.linalg.norm(rows, axis=2).sum(axis=0), 0.0)
     else:  # large, and hardly any equal rows to add up: do not copy the data
-        problem = CosineProblem(design, layers[0][:, None], scale, np.ones(len(design)))
+        objective = CosineObjective(design, layers[0][:, None], scale, np.ones(len(design)))
         bound = _bound(layers[0], scale[:, 0], group, times)
-    shared, first = _start(problem)
+    shared, first = _start(objective)
     if start is not None:
         first = np.repeat(start[:, None], len(layers), axis=1)
     lexicon, grad, iterations = descend(
-        problem.design, problem, first, items=len(design), tolerance=tolerance, limit=limit, shared=shared
+        objective.design, objective, first, items=len(design), tolerance=tolerance, limit=limit, shared=shared
     )
     # Cosine ignores scale, and some vectors do best by shrinking towards zero, so the gradient is reported per
     # relative change of each vector.
@@ -100,18 +100,18 @@ def _fit_batch(
     return fits
 
 
-def _start(problem: CosineProblem) -> tuple[Shared | None, FloatArray]:
+def _start(objective: CosineObjective) -> tuple[Shared | None, FloatArray]:
     """The shared factor, and a least-squares start for each layer, with |p| guessed from the number of parts."""
-    design, shape = problem.design, problem.rows.shape
-    flat = problem.rows.reshape(len(design), -1)
+    design, shape = objective.design, objective.rows.shape
+    flat = objective.rows.reshape(len(design), -1)
     plain = shape[1] == 1  # a single layer may be unscaled; layers side by side hold sums of unit vectors
-    scale = problem.scale[:, 0] if plain else np.ones(len(design))
+    scale = objective.scale[:, 0] if plain else np.ones(len(design))
     if design.columns > DENSE_COLUMNS:
         right = design.transposed_times(flat, scale)
         return None, design.solve(right).reshape(-1, *shape[1:])
     parts = np.maximum(np.diff(np.concatenate([[0.0], np.cumsum(design.weight**2)])[design.first]), 1e-9)
     parts /= parts.mean()
-    shared = Shared.of(design, problem.times / parts)
+    shared = Shared.of(design, objective.times / parts)
     right = design.transposed_times(flat, scale / np.sqrt(parts))
     return shared, shared.solve(right).reshape(-1, *shape[1:])
 

@@ -58,24 +58,24 @@ class Derivations:
     # ---- constructors --------------------------------------------------------------------------------------------
 
     @staticmethod
-    def of(given: Any) -> Derivations:
+    def of(source: Any) -> Derivations:
         """Derivations from nested tuples, attribute columns, a Forest or Derivations."""
-        if isinstance(given, Derivations):
-            return given
-        if all(hasattr(given, field) for field in ("symbol", "parent", "start", "names")):
-            return Derivations.from_forest(given)
-        if hasattr(given, "columns") and hasattr(given, "to_dict"):  # a data frame of attributes
-            return Derivations.from_attributes({name: given[name] for name in given.columns})
-        if isinstance(given, Mapping):
-            return Derivations.from_attributes(given)
-        if isinstance(given, np.ndarray) and given.ndim == 2:
-            return Derivations.from_attributes({position: given[:, position] for position in range(given.shape[1])})
-        if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        if isinstance(source, Derivations):
+            return source
+        if all(hasattr(source, field) for field in ("symbol", "parent", "start", "names")):
+            return Derivations.from_forest(source)
+        if hasattr(source, "columns") and hasattr(source, "to_dict"):  # a data frame of attributes
+            return Derivations.from_attributes({name: source[name] for name in source.columns})
+        if isinstance(source, Mapping):
+            return Derivations.from_attributes(source)
+        if isinstance(source, np.ndarray) and source.ndim == 2:
+            return Derivations.from_attributes({position: source[:, position] for position in range(source.shape[1])})
+        if isinstance(source, str | bytes) or not isinstance(source, Iterable):
             raise MeasureError(
                 f"derivations are nested tuples, attribute columns or a Forest, one for each row; "
-                f"got {type(given).__name__}."
+                f"got {type(source).__name__}."
             )
-        return Derivations.from_trees(given)
+        return Derivations.from_trees(source)
 
     @staticmethod
     def from_trees(trees: Iterable[Any]) -> Derivations:

@@ -1,6 +1,6 @@
 """One quasi-Newton loop for the smooth additive fits, over any number of layers at once.
 
-    lexicon, gradient, iterations = descend(design, problem, start, items=550, tolerance=1e-9, limit=500)
+    lexicon, gradient, iterations = descend(design, objective, start, items=550, tolerance=1e-9, limit=500)
 
 Lexicons are [columns, layers, numbers]: the layers of a network lie side by side, so each iteration is one pass over
 the design, one solve and a few array operations for all of them. Every layer has its own step, memory and stopping
@@ -39,7 +39,7 @@ class Objective(Protocol):
         ...
 
     def keep(self, layers: npt.NDArray[np.bool_]) -> Objective:
-        """The same problem for some of its layers."""
+        """The same function for some of its layers."""
         ...
 
 
@@ -105,7 +105,7 @@ class Moves:
 
 def descend(
     design: Design,
-    problem: Objective,
+    objective: Objective,
     lexicon: FloatArray,
     *,
     items: int,
@@ -120,7 +120,7 @@ def descend(
     best, slopes = lexicon.copy(), np.empty_like(lexicon)
     iterations = np.zeros(lexicon.shape[1], np.int64)
     active = np.arange(lexicon.shape[1])  # the layers still in the arrays below
-    value, grad, curvature = problem.evaluate(lexicon)
+    value, grad, curvature = objective.evaluate(lexicon)
     metric = shared.metric(curvature) if shared else _own_metric(design, curvature)
     moves = Moves.like(lexicon)
     stuck = np.zeros(len(active), np.bool_)
@@ -132,7 +132,7 @@ def descend(
                 break
             if stuck.any():
                 rest = ~stuck
-                active, stuck, problem = active[rest], stuck[rest], problem.keep(rest)
+                active, stuck, objective = active[rest], stuck[rest], objective.keep(rest)
                 value, lexicon, grad, curvature = value[rest], lexicon[:, rest], grad[:, rest], curvature[:, rest]
                 moves = moves.keep(rest)
                 metric = shared.metric(curvature) if shared else _own_metric(design, curvature)
@@ -144,7 +144,7 @@ def descend(
             moves.forget(stale)
             direction[:, stale] = -metric(grad)[:, stale]
             slope = dots(direction, grad)
-        step, ahead, value_ahead, grad_ahead, curvature = _search(problem, lexicon, direction, value, slope, stuck)
+        step, ahead, value_ahead, grad_ahead, curvature = _search(objective, lexicon, direction, value, slope, stuck)
         failed = (step == 0.0) & ~stuck
         if failed.any():
             stuck |= failed & ~moves.inverse.any(axis=0)
@@ -160,13 +160,13 @@ def descend(
 
 
 def _search(
-    problem: Objective, lexicon: FloatArray, direction: FloatArray, value: FloatArray, slope: FloatArray, stuck: Any
+    objective: Objective, lexicon: FloatArray, direction: FloatArray, value: FloatArray, slope: FloatArray, stuck: Any
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Halve each layer's step until it lowers the value enough; the step is 0 where none does."""
     step = np.where(stuck, 0.0, 1.0)
     for attempt in range(31):
         ahead = lexicon + step[:, None] * direction
-        value_ahead, grad_ahead, curvature = problem.evaluate(ahead)
+        value_ahead, grad_ahead, curvature = objective.evaluate(ahead)
         enough = (step == 0.0) | (value_ahead <= value + 1e-4 * step * slope + 1e-14 * np.abs(value))
         if enough.all():
             break

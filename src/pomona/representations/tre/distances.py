@@ -198,20 +198,20 @@ DISTANCES: dict[str, Callable[[], Distance]] = {
 }
 
 
-def distance_of(given: Any, shape: tuple[int, ...]) -> Distance:
+def distance_of(choice: Any, shape: tuple[int, ...]) -> Distance:
     """A distance from its name, from a `Distance`, or from the user's own callable (through torch)."""
-    if isinstance(given, str):
-        if given not in DISTANCES:
-            raise SpecError(f"no distance is called {given!r}. {did_you_mean(given, DISTANCES)}")
-        return CrossEntropy(shape[0]) if given == "crossentropy" and len(shape) == 2 else DISTANCES[given]()
-    if all(hasattr(given, field) for field in ("per_item", "smoothed", "bound_within", "name")):
-        distance: Distance = given
+    if isinstance(choice, str):
+        if choice not in DISTANCES:
+            raise SpecError(f"no distance is called {choice!r}. {did_you_mean(choice, DISTANCES)}")
+        return CrossEntropy(shape[0]) if choice == "crossentropy" and len(shape) == 2 else DISTANCES[choice]()
+    if all(hasattr(choice, field) for field in ("per_item", "smoothed", "bound_within", "name")):
+        distance: Distance = choice
         return distance
-    if callable(given):
+    if callable(choice):
         from pomona.representations.tre.autograd import TorchDistance
 
-        return TorchDistance(given, shape)
-    raise SpecError(f"distance is a name ({', '.join(DISTANCES)}) or a callable, got {type(given).__name__}.")
+        return TorchDistance(choice, shape)
+    raise SpecError(f"distance is a name ({', '.join(DISTANCES)}) or a callable, got {type(choice).__name__}.")
 
 
 def _log_total(logits: FloatArray) -> FloatArray:
