@@ -1,4 +1,4 @@
-"""What every model must do, whatever it is: a new file in `pomona.models` is tested here without a line more."""
+"""What every model must do, whatever it is: a new file in `pomona.models` is tested here without a change."""
 
 from __future__ import annotations
 

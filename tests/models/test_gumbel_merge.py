@@ -98,7 +98,7 @@ def test_the_temperature_falls_and_swings_with_the_steps_of_training():
     assert int(module.step) == 4_001
     assert float(module.eval().next_temperature()) == pytest.approx(2.0)
     assert int(module.step) == 4_001
-    assert "step" in module.state_dict()  # so that a killed run goes on at the same temperature
+    assert "step" in module.state_dict()  # so that a killed run resumes at the same temperature
     assert "step" not in MODELS.build("st_gumbel", {"width": 8}).build(Shape(15, 10)).state_dict()
     with pytest.raises(SpecError, match="temperature_decay"):
         MODELS.build("st_gumbel", {"temperature_decay": 0.0})
