@@ -28,8 +28,8 @@ from torch import Tensor, nn
 from pomona.base.arrays import Floats
 from pomona.base.compiled import fused
 from pomona.base.errors import SpecError
+from pomona.models.layers.dropout import dropped
 from pomona.models.layers.rows import sigmoid_row
-from pomona.models.model import dropped
 
 Norm = Literal["post", "pre"]
 FAR = 16  # all distances from here on are treated alike

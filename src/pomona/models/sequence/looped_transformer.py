@@ -20,7 +20,8 @@ from torch import nn
 from pomona.models.inputs.sequences import SequenceBatch
 from pomona.models.layers.attention import Layer, RelativeBias
 from pomona.models.layers.decoder import TreeHeads, rounded
-from pomona.models.model import MODELS, Output, Shape, dropped
+from pomona.models.layers.dropout import dropped
+from pomona.models.model import MODELS, Output, Shape
 from pomona.models.sequence_model import LoopedModel
 
 

@@ -19,7 +19,8 @@ from pomona.base.errors import SpecError
 from pomona.models.inputs.sequences import BOS, SequenceBatch
 from pomona.models.layers.attention import Layer, Norm, sinusoids
 from pomona.models.layers.decoder import Kind, Targets, TreeHeads, rounded, written_output
-from pomona.models.model import MODELS, Output, Shape, dropped
+from pomona.models.layers.dropout import dropped
+from pomona.models.model import MODELS, Output, Shape
 from pomona.models.sequence_model import SequenceModel
 
 
