@@ -58,8 +58,12 @@ def test_a_shorter_limit_stays():
 def test_wrong_fidelity_is_named():
     with pytest.raises(SpecError, match=r"nothing is called 'half_widt'. Did you mean 'half_width'\?"):
         old("treelstm", "half_widt")
-    with pytest.raises(SpecError, match=r"half_width change the models of the ListOps paper .* seq2seq_lstm is none"):
+    with pytest.raises(SpecError, match=r"half_width: these are settings of lstm, .* seq2seq_lstm has none"):
         old("seq2seq_lstm", "half_width")
+    with pytest.raises(SpecError, match="nothing is called 3"):
+        old("lstm", 3)
+    with pytest.raises(SpecError, match="longest = 'long'"):
+        old("lstm", "paper", longest="long")
     assert Recipe.from_settings({"model": "lstm", "fidelity": "paper"}) == old("lstm", "paper")
 
 
