@@ -63,7 +63,7 @@ class Attention(nn.Module):
         return out
 
 
-class Layer(nn.Module):
+class TransformerLayer(nn.Module):
     """Self-attention, attention to a memory if there is one, a feed-forward network; each with residual and norm."""
 
     def __init__(self, width: int, inner: int, heads: int, *, memory: bool = False, norm: Norm = "post") -> None:

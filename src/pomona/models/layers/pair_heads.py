@@ -46,7 +46,10 @@ class Heads(nn.Module):
         super().__init__()
         hidden = settings.hidden
         self.settings = settings
-        self.first, self.second = Layer(inputs, hidden, settings.activation), Layer(hidden, hidden, settings.activation)
+        self.first, self.second = (
+            DenseLayer(inputs, hidden, settings.activation),
+            DenseLayer(hidden, hidden, settings.activation),
+        )
         sizes = {classes: hidden if self.layered(kind) else inputs for kind, classes in CLASSES.items()}
         self.softmax = nn.ModuleDict({str(count): nn.Linear(sizes[count], count) for count in sorted(sizes)})
 
@@ -69,7 +72,7 @@ class Heads(nn.Module):
         return {kind: logits[kind] for kind in vectors}
 
 
-class Layer(nn.Module):
+class DenseLayer(nn.Module):
     """f(W x + b)."""
 
     def __init__(self, inputs: int, outputs: int, activation: Activation) -> None:

@@ -29,7 +29,7 @@ from pomona.base.errors import SpecError
 from pomona.models.inputs.pairs import ASKED, CLASSES, PairBatch
 from pomona.models.layers.aligned_tree import KINDS, AlignedTree, AlignedTreeModel, Tying
 from pomona.models.layers.dropout import bernoulli_dropped
-from pomona.models.layers.pair_heads import Layer
+from pomona.models.layers.pair_heads import DenseLayer
 from pomona.models.model import MODELS, Shape
 from pomona.models.pair_model import Parts
 
@@ -71,10 +71,10 @@ class Cell(nn.Module):
         super().__init__()
         inputs, width = arity * settings.width, settings.width
         if settings.layers == 1:
-            self.layers: nn.Module = Layer(inputs, width, settings.activation)
+            self.layers: nn.Module = DenseLayer(inputs, width, settings.activation)
         else:
             self.layers = nn.Sequential(
-                Layer(inputs, settings.hidden, settings.activation), nn.Linear(settings.hidden, width)
+                DenseLayer(inputs, settings.hidden, settings.activation), nn.Linear(settings.hidden, width)
             )
 
     def forward(self, children: Sequence[Tensor]) -> Tensor:

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from pomona.models.inputs.sequences import SequenceBatch
-from pomona.models.layers.attention import Layer, RelativeBias
+from pomona.models.layers.attention import RelativeBias, TransformerLayer
 from pomona.models.layers.decoder import TreeHeads, rounded
 from pomona.models.layers.dropout import dropped
 from pomona.models.model import MODELS, Output, Shape
@@ -42,7 +42,7 @@ class LoopedTransformerModule(nn.Module):
         width = settings.width
         self.settings = settings
         self.word = nn.Parameter(torch.randn(rounded(shape.vocabulary), width) / math.sqrt(width))
-        self.layer = Layer(width, settings.inner, settings.heads, norm="pre")
+        self.layer = TransformerLayer(width, settings.inner, settings.heads, norm="pre")
         self.norm = nn.LayerNorm(width)
         self.bias = RelativeBias(settings.heads) if settings.positions == "relative" else None
         self.heads = TreeHeads(width, settings.answers, shape.classes - 1, settings.node_weight)
