@@ -3,14 +3,14 @@
     python -m benchmarks models
     python -m benchmarks.models --lengths all --batches 12 --only treelstm
 
-Both sides see the same bucketed batches of 64, take turns batch by batch, and are timed by processor time on one
-thread: forward, backward and a step of Adam. Building the batch is counted for ours and not for the twin. A twin is the
-code that a reader of the paper would write (tests/oracles_models.py): for TreeLSTM and RL-SPINN a Python stack for each
-sentence and one call of the cell a step, for ST-Gumbel every candidate of every round over the padded batch,
-for the chart the full cell for every cut. Sentences have at most 50 tokens, then any length; the chart is run at
-50 tokens exactly. `share_of_peak` holds the multiplications that the method needs, each cell of it once forth and twice
-back, against those of a 1024 x 1024 product on this machine; what is shared is counted as if computed.
-`memory_megabytes` is what training adds to a process of its own.
+Both sides compute the same bucketed batches of 64, alternating batch by batch, and are measured in processor time on
+one thread: forward, backward and a step of Adam. Building the batch is counted for ours and not for the twin. A twin is
+the code that a reader of the paper would write (tests/oracles_models.py): for TreeLSTM and RL-SPINN a Python stack for
+each sentence and one call of the cell for each step, for ST-Gumbel every candidate of every round over the padded
+batch, for the chart the full cell for every cut. Sentences have at most 50 tokens, then any length; the chart is run at
+50 tokens exactly. `share_of_peak` compares the multiplications that the method needs, each cell once in the forward and
+twice in the backward pass, with those of a 1024 x 1024 product on this machine; what is shared is counted as if it were
+computed. `memory_megabytes` is what training adds to the memory of a new process.
 """
 
 from __future__ import annotations
@@ -125,9 +125,9 @@ def race(name: str, width: int, sentences: Sentences, batches: list[np.ndarray])
             module = MODELS.build(name, {"width": width, **settings}).build(Shape(len(sentences.vocabulary), 10))
         sides.append((module.train(), loss, torch.optim.Adam(module.parameters(), 1e-3, fused=True)))
     prepared = [Batch.of(sentences, rows) for rows in batches]
-    for batch in prepared:  # what the twin is not charged for
+    for batch in prepared:  # not counted for the twin
         _ = batch.gold, batch.flat, batch.start
-    for number, rows in enumerate([batches[0], *batches]):  # the first time round is not counted
+    for number, rows in enumerate([batches[0], *batches]):  # the first is not counted
         for side, (module, loss, adam) in enumerate(sides):
             if loss is None:
                 continue
@@ -148,12 +148,12 @@ def race(name: str, width: int, sentences: Sentences, batches: list[np.ndarray])
 
 
 def work(name: str, width: int, sentences: Sentences, batches: list[np.ndarray]) -> float:
-    """Operations of the matrix products that a model needs, forth, and back to states and to weights."""
+    """The operations of the matrix products that a model needs, forward, and backward to states and to weights."""
     lengths = np.concatenate([sentences.lengths[rows] for rows in batches]).astype(float)
     cells = {
         "treelstm": lengths - 1,
         "rl_spinn": lengths - 1,
-        "st_gumbel": np.maximum(3 * lengths - 5, 1),  # spec 4.3: what changes from round to round
+        "st_gumbel": np.maximum(3 * lengths - 5, 1),  # those that change from round to round
         "chart": lengths * (lengths - 1) / 2,  # one projection a span
         "lstm": 0.4 * lengths,  # four gates of one input against five of two
     }[name]

@@ -1,15 +1,15 @@
-"""The ORCHARD models: what buckets of like length are worth, how long decoding takes, how much memory long input needs.
+"""The ORCHARD models: the gain of buckets of like length, the time of decoding, the memory of long input.
 
     python -m benchmarks orchard_models
     python -m benchmarks.orchard_models --rows 1000 --only seq2seq_lstm
 
-Training: batches of mixed depths 3 to 6, bucketed and unsorted in turn, forward and backward, processor time on one
-thread; of 64 examples, and of the paper's 512. An unsorted batch is as long as its longest example, so the larger it
-is, the more of it is padding. What there is to save follows from the lengths alone and is printed first: so many times
-fewer positions, and so many times fewer pairs of positions. A model can save more than the first only as far as its
-attention is what costs. The LSTM lays sequences end to end and has nothing to save.
+Training: batches of depths 3 to 6, bucketed and unsorted in turn, forward and backward, processor time on one thread;
+batches of 64 examples, and of the paper's 512. An unsorted batch is as long as its longest example, so the larger it
+is, the more of it is padding. The possible gain follows from the lengths alone and is printed first: the factor of the
+positions, and that of the pairs of positions. A model can gain more than the first factor only as far as attention
+dominates its cost. The LSTM stores sequences end to end and has nothing to gain.
 Decoding: depth 12, greedy, all of `predict` but reading the weights. Memory: one sequence of 3,999 tokens, the longest
-that is read, in a process of its own.
+that is allowed, in a new process.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ import torch
 from benchmarks import memory
 from pomona.base.randomness import stream_key
 from pomona.data.task import generate
-from pomona.models.inputs.batches import bucketed, by_length, shuffled
+from pomona.models.inputs.batches import bucketed, shuffled
 from pomona.models.inputs.sequences import SequenceBatch
 from pomona.models.model import MODELS, Feed, Model, Shape, seeded
-from pomona.training.predict import ANSWER_AREA, ANSWER_ROWS, answer
+from pomona.training.predict import answer, answer_batches
 
 TASK = "orchard/hard/min-max"
 SMALL = {
@@ -91,7 +91,7 @@ def decoding(name: str, rows: int) -> float:
     corpus = generate(TASK, "test-12", 1, train=ROWS, dev=10, test=rows, iid=0)
     begin = time.process_time()
     feed = model.read(corpus, *model.words(train))
-    answer(module, [feed.batch(some) for some in by_length(feed.lengths, ANSWER_ROWS, ANSWER_AREA)])
+    answer(module, answer_batches(feed, "cpu"))
     return time.process_time() - begin
 
 

@@ -4,10 +4,10 @@
     python -m benchmarks.pairs --only comptreenn --batches 8
 
 Processor time of one thread for reading a batch of 256 pairs, forward, backward and a step of Adam, the best of several
-batches. The twin (tests/oracles_pairs.py) goes pair by pair and node by node; it has a few pairs only, and the two take
-turns. `share_of_peak` holds the products and sums that must be computed against those of the best 1024 x 1024 product:
-each word pair of the batch once, each reading of an LSTM once, the symmetric half of a tensor; nothing else is counted,
-neither the elementwise work nor Adam's. Memory is what the process holds at most after the model has run.
+batches. The twin (tests/oracles_pairs.py) computes pair by pair and node by node; it has only a few pairs, and the two
+alternate. `share_of_peak` compares the products and sums that must be computed with those of the best 1024 x 1024
+product: each word pair of the batch once, each reading of an LSTM once, the symmetric half of a tensor. Neither
+elementwise work nor that of Adam is counted. Memory is the largest that the process has used after the model has run.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Side:
 
 
 def products(model: PairModel, batch: PairBatch) -> float:
-    """Multiplications that a batch cannot do without, forth; twice as many come back."""
+    """The multiplications that the forward pass of a batch needs; the backward pass needs twice as many."""
     d, hidden, pairs = model.width, model.hidden, {kind: len(some.premise) for kind, some in batch.words.items()}
     rows = {kind: pairs.get(kind, slots * len(batch)) for kind, (_, slots) in KINDS.items()}
     asked = sum(rows[kind] for kind in ASKED)
@@ -75,9 +75,7 @@ def products(model: PairModel, batch: PairBatch) -> float:
         d if model.name in ("comptreenn", "comptreentn", "noisy_channel", "attention_lstm", "learned_tree") else 2 * d
     )
     heads = asked * (inputs * hidden + hidden * hidden) + sum(rows[kind] * hidden * CLASSES[kind] for kind in ASKED)
-    steps = (
-        2 * len(batch) * (1 + 4 + 1 + 5 + 8)
-    )  # of an LSTM that has a state already, parts that begin alike read once
+    steps = 2 * len(batch) * (1 + 4 + 1 + 5 + 8)  # of an LSTM after its first word; parts with the same begin share
     vocabulary = 606 * d * 4 * d
     own = {
         "cbow": 0,

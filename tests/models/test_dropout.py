@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pomona.models.layers import pair_heads
-from pomona.models.model import dropped
+from pomona.models.layers.dropout import bernoulli_dropped, dropped
 
 
 def random(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-@pytest.mark.parametrize("drop", [dropped, pair_heads.dropped])
+@pytest.mark.parametrize("drop", [dropped, bernoulli_dropped])
 @pytest.mark.parametrize("share", [0.1, 0.5])
 def test_what_is_kept_is_scaled_so_that_the_mean_stays(drop, share):
     x = torch.full((400, 500), 3.0, dtype=torch.double)
@@ -23,7 +22,7 @@ def test_what_is_kept_is_scaled_so_that_the_mean_stays(drop, share):
     assert float(out.mean()) == pytest.approx(3.0, abs=0.02)
 
 
-@pytest.mark.parametrize("drop", [dropped, pair_heads.dropped])
+@pytest.mark.parametrize("drop", [dropped, bernoulli_dropped])
 def test_nothing_is_dropped_without_a_generator_or_a_share(drop):
     x = torch.randn(5, 7, generator=random())
     assert drop(x, 0.5, None) is x

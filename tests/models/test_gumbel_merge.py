@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from oracles_models import st_gumbel_naive
-from pomona.models.layers.gumbel_merge import Merged, Sentences, choices
+from pomona.models.layers.gumbel_merge import LeafTokens, Merged, choices
 from pomona.models.layers.tree_lstm import TreeLSTM
 from pomona.trees.binary import from_transitions
 
@@ -54,7 +54,7 @@ def test_outputs_and_gradients_are_those_of_the_naive_twin(words):
     cell, rows, leaf, q, tau, noise = setting(words)
     weights = [leaf, *cell.parameters(), q, tau]
     outward = torch.randn(len(LENGTHS), 6, dtype=torch.double)
-    fast, _, _ = Merged.apply(leaf, both(cell), cell.bias, q, tau, Sentences(rows, START, noise))
+    fast, _, _ = Merged.apply(leaf, both(cell), cell.bias, q, tau, LeafTokens(rows, START, noise))
     slow, _ = naive(cell, rows, leaf, q, tau, noise)
     assert (fast - slow).abs().max() < 1e-12
     mine = torch.autograd.grad((fast * outward).sum(), weights)
@@ -67,7 +67,7 @@ def test_outputs_and_gradients_are_those_of_the_naive_twin(words):
 def test_without_noise_the_best_pair_is_merged_and_the_trees_say_so():
     cell, rows, leaf, q, tau, _ = setting(15, seed=3)
     with torch.no_grad():
-        fast, nodes, steps = Merged.apply(leaf, both(cell), cell.bias, q, tau, Sentences(rows, START, None))
+        fast, nodes, steps = Merged.apply(leaf, both(cell), cell.bias, q, tau, LeafTokens(rows, START, None))
         slow, merged = naive(cell, rows, leaf, q, tau, None)
     assert (fast - slow).abs().max() < 1e-12
     forest = from_transitions(steps, 2 * START - np.arange(len(START)), rows, tuple("abcdefghijklmno"))
@@ -98,7 +98,7 @@ def test_the_temperature_falls_and_swings_with_the_steps_of_training():
     assert int(module.step) == 4_001
     assert float(module.eval().next_temperature()) == pytest.approx(2.0)
     assert int(module.step) == 4_001
-    assert "step" in module.state_dict()  # so that a killed run goes on at the same temperature
+    assert "step" in module.state_dict()  # so that a killed run resumes at the same temperature
     assert "step" not in MODELS.build("st_gumbel", {"width": 8}).build(Shape(15, 10)).state_dict()
     with pytest.raises(SpecError, match="temperature_decay"):
         MODELS.build("st_gumbel", {"temperature_decay": 0.0})

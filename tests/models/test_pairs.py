@@ -221,8 +221,8 @@ def test_accuracy_at_the_nodes_is_that_of_the_answers(feed):
         assert found[TARGETS[question]] == pytest.approx(right)
 
 
-def test_what_the_bottleneck_hands_up_depends_on_the_class_alone(feed):
-    """Whatever the words are: nodes of one predicted class hand up one vector, of as many as there are classes."""
+def test_what_the_bottleneck_passes_on_depends_on_the_class_alone(feed):
+    """Nodes of one predicted class pass on the same vector, whatever their words are."""
     module = made("relation_bottleneck", feed, channel="hard").eval()
     batch = feed.batch(np.arange(300))
     with torch.no_grad():
@@ -234,7 +234,7 @@ def test_what_the_bottleneck_hands_up_depends_on_the_class_alone(feed):
 
 @pytest.mark.parametrize("channel", ["softdet", "gold"])
 def test_a_stopped_gradient_keeps_the_root_from_the_words(channel, feed):
-    """With the label alone asked, only the root's own cell and what hands up no label learn anything."""
+    """Trained on the label alone, only the cell of the root and the nodes without a label learn anything."""
     module = made("relation_bottleneck", feed, channel=channel, intermediate=False).train()
     batch = feed.batch(np.arange(30))
     module(batch, torch.Generator().manual_seed(0)).loss.backward()
@@ -255,7 +255,7 @@ def test_noise_is_drawn_in_training_and_makes_no_vector_longer(feed):
 
 
 def test_an_exchange_within_classes_changes_nothing_for_a_bottleneck(feed):
-    """Its nodes hand up nothing but a class; a tree of free vectors hands up more, and answers otherwise."""
+    """Its nodes pass on nothing but a class; a tree of free vectors passes on more, and answers differently."""
     some = SentencePairs(feed.tokens[:200], feed.classes[:200], feed.vocabulary)
     gold = made("relation_bottleneck", feed, channel="gold").train()
     gold.eval = lambda: gold  # in training this channel hands up the true classes

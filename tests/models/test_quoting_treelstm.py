@@ -85,7 +85,7 @@ def test_lists_with_equal_content_are_computed_once(corpus):
     assert len(twice.schedule) == len(once.schedule)
 
 
-def test_answers_as_pairs_and_unknown_operators_are_sent_back(corpus):
+def test_answers_as_pairs_and_unknown_operators_are_errors(corpus):
     paired = generate("orchard/easy/first-last", "train", 1, target="pair", **FEW)
     with pytest.raises(RunError, match="answers each tree by itself"):
         built(paired)

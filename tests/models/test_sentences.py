@@ -1,4 +1,4 @@
-"""The door to torch: batches hold what the corpus holds, and plans are the trees, each distinct subtree once."""
+"""Sentences: batches hold what the corpus holds, and schedules have the trees, each distinct subtree once."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_lists_are_asked_of_heads_only():
         MODELS.build("looped_transformer", {"node_weight": -1.0})
 
 
-def test_words_that_training_never_showed_are_one(corpus, deep):
+def test_words_that_were_not_in_training_are_one_word(corpus, deep):
     vocabulary, outcomes = words_of(corpus)
     feed = Sequences.of(deep, vocabulary, outcomes)
     strange = [word not in vocabulary for word in deep.vocabulary]
@@ -159,7 +159,7 @@ def test_too_long_is_an_error(corpus, monkeypatch):
         Sequences.of(corpus, *words_of(corpus))
 
 
-def test_answers_as_pairs_are_sent_back():
+def test_answers_as_pairs_are_an_error():
     paired = generate("orchard/easy/first-last", "train", 1, target="pair", **FEW)
     with pytest.raises(RunError, match="one answer for each tree"):
         Sequences.of(paired, *words_of(paired))

@@ -1,4 +1,4 @@
-"""Training: killed and started again it ends with the same bits; what cannot be trained says why and harms nothing."""
+"""Training: a run that was killed resumes to the same bits; what cannot be trained says why and changes nothing."""
 
 from __future__ import annotations
 
@@ -15,64 +15,18 @@ import pytest
 import torch
 
 from pomona.base.errors import RunError, SpecError
-from pomona.base.randomness import stream_key
 from pomona.data import formats
 from pomona.data.task import generate
-from pomona.training.checkpoints import build, load, read_torch
-from pomona.training.data import corpora, fresh_corpus, held_out_keys
+from pomona.training.checkpoints import load
 from pomona.training.loop import Trainer, learning_rate, train
-from pomona.training.predict import predict, represent
-from pomona.training.recipe import Recipe
+from pomona.training.predict import predict
 from pomona.training.run import Run
-
-SMALL = Recipe(
-    "treelstm",
-    {"width": 8},
-    data_settings={"train": 400, "dev": 50, "test": 50},
-    longest=30,
-    epochs=3,
-    batch=16,
-    rate=3e-3,
-    l2=1e-5,
-    weight_decay=0.01,
-    dev_rows=50,
-)
-
-
-WHICH = ("best", "last")
-
-
-def weights(run, which):
-    return read_torch(run.folder / f"{which}.safetensors")[0]
-
-
-def assert_same_bits(one, two):
-    for which in WHICH:
-        mine, theirs = weights(one, which), weights(two, which)
-        assert mine.keys() == theirs.keys()
-        assert all(torch.equal(mine[name], theirs[name]) for name in mine)
-    clock = {"core_seconds"}
-    for mine, theirs in zip(one.curve, two.curve, strict=True):
-        assert {k: v for k, v in mine.items() if k not in clock} == {k: v for k, v in theirs.items() if k not in clock}
+from training_material import SMALL, WHICH, Killed, assert_same_bits, kill_at, weights
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     return train(SMALL, tmp_path_factory.mktemp("runs") / "whole")
-
-
-class Killed(BaseException):
-    pass
-
-
-def kill_at(step):
-    """For `progress`: the run is killed after this step."""
-
-    def kill(now):
-        if now.step == step:
-            raise Killed
-
-    return kill
 
 
 @pytest.mark.parametrize("step", [1, 7, 23, 24, 40, 59])
@@ -83,7 +37,7 @@ def test_a_run_killed_at_any_step_ends_with_the_same_bits(tmp_path, whole, step)
     assert_same_bits(train(SMALL, tmp_path / "run"), whole)
 
 
-def test_noise_and_moving_averages_go_on_as_well(tmp_path):
+def test_noise_and_moving_averages_resume_as_well(tmp_path):
     recipe = dataclasses.replace(
         SMALL, model="rl_spinn", settings={"width": 8, "baseline": "moving_average"}, epochs=2, rows=100
     )
@@ -121,7 +75,7 @@ def test_steps_in_which_a_weight_has_no_gradient_do_not_count_for_it(tmp_path):
         ({"data": "FILE", "data_settings": {}, "select_on": "test"}, "no test split to select on"),
     ],
 )  # fmt: skip
-def test_what_would_do_nothing_is_refused(tmp_path, change, words):
+def test_options_without_effect_are_rejected(tmp_path, change, words):
     data = tmp_path / "some.tsv"
     formats.write(generate("listops/d20s", split="train", train=40, dev=10, test=10), data)
     change = {name: str(data) if value == "FILE" else value for name, value in change.items()}
@@ -130,18 +84,7 @@ def test_what_would_do_nothing_is_refused(tmp_path, change, words):
     assert not (tmp_path / "run").exists()
 
 
-def test_the_papers_quirks_change_what_they_say(tmp_path):
-    plain, half = (
-        build(dataclasses.replace(SMALL, settings={"width": 8, "half_width": flag}), ("a",) * 15, tuple(range(10)))
-        for flag in (False, True)
-    )
-    assert plain.leaf.shape[1] == 2 * half.leaf.shape[1]
-    chosen = corpora(dataclasses.replace(SMALL, select_on="test"))[1]
-    test = generate("listops/d20s", split="test", train=400, dev=50, test=50)
-    assert chosen.fingerprint == test.fingerprint != corpora(SMALL)[1].fingerprint
-
-
-def test_a_model_of_the_processor_is_not_sent_elsewhere(tmp_path, monkeypatch):
+def test_a_model_for_the_processor_alone_stays_there(tmp_path, monkeypatch):
     recipe = dataclasses.replace(SMALL, model="st_gumbel", epochs=1, rows=40)
     with pytest.raises(SpecError, match="on the processor alone"):
         train(recipe, tmp_path / "other", device="cuda")
@@ -166,7 +109,7 @@ def test_a_run_killed_between_two_files_ends_with_the_same_bits(tmp_path, whole,
     assert_same_bits(train(SMALL, tmp_path / "run"), whole)
 
 
-def test_a_process_that_is_killed_leaves_a_run_that_goes_on(tmp_path, whole):
+def test_a_process_that_is_killed_leaves_a_run_that_resumes(tmp_path, whole):
     code = (
         "import sys, json, time; from pomona.training.recipe import Recipe; from pomona.training.loop import train\n"
         "wait = lambda now: time.sleep(30 * (now.step == 9))\n"  # so that it is surely still at work when it is killed
@@ -186,8 +129,8 @@ def test_a_process_that_is_killed_leaves_a_run_that_goes_on(tmp_path, whole):
 
 
 @pytest.mark.parametrize("forgotten", [False, True])
-def test_a_run_whose_data_have_changed_is_not_gone_on_with(tmp_path, monkeypatch, forgotten):
-    """The same name and seed may give other examples tomorrow; half a run on each is no run of either."""
+def test_a_run_whose_data_have_changed_is_not_resumed(tmp_path, monkeypatch, forgotten):
+    """Another version may give other examples under the same name and seed; a run must not be trained on both."""
     from pomona.training import loop as training
 
     with pytest.raises(Killed):
@@ -217,7 +160,7 @@ def test_another_seed_is_another_run(tmp_path, whole):
     assert first.curve[0]["loss"] == whole.curve[0]["loss"] != second.curve[0]["loss"]
 
 
-def test_weights_come_back_and_answer(whole):
+def test_weights_are_read_back_and_answer(whole):
     corpus = generate("listops/d20s", split="dev", train=400, dev=50, test=50)
     module = load(whole)[0]
     for name, weight in module.named_parameters():
@@ -277,26 +220,12 @@ def test_the_rate_falls_when_dev_does_not_improve_and_training_stops(tmp_path):
     assert run.summary["epochs"] == 6
 
 
-def test_first_weights_depend_on_the_seed_alone():
-    words, outcomes = tuple("abc"), tuple(range(10))
-    torch.manual_seed(1)
-    one = build(SMALL, words, outcomes)
-    torch.manual_seed(2)
-    two = build(SMALL, words, outcomes)
-    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
-
-
-def test_one_thread_and_the_callers_setting_comes_back(tmp_path):
+def test_one_thread_is_used_and_the_callers_setting_restored(tmp_path):
     before = torch.get_num_threads()
     seen = set()
     train(dataclasses.replace(SMALL, epochs=1), tmp_path / "r", progress=lambda _: seen.add(torch.get_num_threads()))
     assert seen == {1}
     assert torch.get_num_threads() == before
-
-
-def test_no_example_left_is_an_error(tmp_path):
-    with pytest.raises(RunError, match=r"no example is left for train from listops/d20s \(longest = 1"):
-        train(dataclasses.replace(SMALL, longest=1, rows=5), tmp_path / "run")
 
 
 def test_an_unknown_model_is_named_before_anything_is_trained(tmp_path):
@@ -316,7 +245,7 @@ def test_a_corpus_with_new_words_is_an_error(whole):
 
 
 def test_a_full_disk_keeps_the_last_state(tmp_path, whole, monkeypatch):
-    """A run that can no longer write stops with a clear error, and goes on to the same bits when it can."""
+    """A run that can no longer write stops with a clear error, and resumes to the same bits when it can."""
     import pathlib
 
     honest = pathlib.Path.write_bytes
@@ -337,70 +266,3 @@ def test_a_full_disk_keeps_the_last_state(tmp_path, whole, monkeypatch):
 def test_a_diverging_run_says_so(tmp_path):
     with pytest.raises(RunError, match="lower rate"):
         train(dataclasses.replace(SMALL, rate=1e30, clip=1e30), tmp_path / "run")
-
-
-def test_training_on_a_file_holds_out_dev_and_leaves_out_what_is_excluded(tmp_path):
-    corpus = generate("listops/d20s", split="train", train=300, dev=5, test=5)
-    path, test = tmp_path / "train.tsv", tmp_path / "test.tsv"
-    formats.write(corpus, path)
-    formats.write(corpus[:40], test)
-    kept, dev = corpora(Recipe("lstm", data=str(path), dev_rows=60, exclude=(str(test),)))
-    assert len(kept) + len(dev) == 260
-    assert not set(kept.keys.tolist()) & set(dev.keys.tolist())
-    assert not set(kept.keys.tolist()) & set(corpus[:40].keys.tolist())
-
-
-@pytest.mark.parametrize("name", ["left_padding", "batch_layernorm"])
-def test_quirks_of_the_papers_code_change_what_they_should(name):
-    """With them on, an answer depends on what else is in the batch; that is why they are off."""
-    from pomona.models.inputs.sentences import Batch, Sentences
-
-    corpus = generate("listops/d20s", split="train", train=300, dev=5, test=5)
-    sentences = Sentences.of(corpus, corpus.vocabulary, corpus.outcomes)
-    rows = np.argsort(sentences.lengths)[[10, 250]]
-    for flag in (False, True):
-        recipe = Recipe("lstm", {"width": 8, name: flag})
-        module = build(recipe, corpus.vocabulary, corpus.outcomes).double().eval()
-        alone, together = (module(Batch.of(sentences, some)).logits[0] for some in (rows[:1], rows))
-        assert torch.allclose(alone, together, rtol=0, atol=1e-9) != flag
-
-
-def test_fresh_examples_every_epoch_and_none_of_them_held_out(tmp_path):
-    """Each epoch has its own draw, without dev and test; killed and begun again it ends with the same bits."""
-    few = {"train": 300, "dev": 200, "test": 200}
-    recipe = Recipe("lstm", {"width": 8}, data_settings=few, dev_rows=200, epochs=3, fresh=True, longest=30)
-    first, dev = corpora(recipe)
-    held_out = held_out_keys(recipe, dev)
-    test = generate("listops/d20s", "test", 0, **few)
-    assert set(held_out.tolist()) == set(dev.keys.tolist()) | set(test.keys.tolist())
-    draws = [first, *(fresh_corpus(recipe, epoch, held_out) for epoch in (1, 2))]
-    for number, draw in enumerate(draws):
-        assert draw.lengths.max() <= 30
-        assert not np.isin(draw.keys, held_out).any()
-        assert all(np.isin(draw.keys, other.keys).mean() < 0.5 for other in draws[:number])
-    everything = generate("listops/d20s", "train", int(stream_key("fresh", 0, 1)) >> 1, **few)
-    kept = fresh_corpus(recipe, 1, everything.keys[:50])
-    assert not np.isin(kept.keys, everything.keys[:50]).any()
-    whole = train(recipe, tmp_path / "whole")
-
-    def kill(progress):
-        if progress.epoch == 1 and progress.step % 2:
-            raise Killed
-
-    with pytest.raises(Killed):
-        train(recipe, tmp_path / "parts", save_every=0, progress=kill)
-    assert_same_bits(train(recipe, tmp_path / "parts"), whole)
-    file = tmp_path / "data.tsv"
-    formats.write(first, file)
-    with pytest.raises(RunError, match="no fresh examples"):
-        train(dataclasses.replace(recipe, data=str(file), data_settings={}, dev_rows=20), tmp_path / "file")
-
-
-@pytest.mark.parametrize("model", ["lstm", "bilstm", "treelstm"])
-def test_the_vector_of_a_sentence_is_what_is_classified(tmp_path, model):
-    run = train(dataclasses.replace(SMALL, model=model, epochs=1, rows=40), tmp_path / "run")
-    corpus = generate("listops/d20s", split="test", train=400, dev=50, test=50)
-    module = load(run)[0].eval()
-    with torch.no_grad():
-        logits = module.classifier(torch.from_numpy(represent(run, corpus))).numpy()
-    assert np.allclose(logits, predict(run, corpus).logits, atol=1e-5)

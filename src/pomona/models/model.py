@@ -124,14 +124,3 @@ def seeded(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
-
-
-def dropped(x: Tensor, share: float, random: torch.Generator | None) -> Tensor:
-    """Dropout with a mask from the generator that a module is called with; without a generator nothing is dropped.
-
-    What is kept is divided by the share that is kept, so the expectation stays the same.
-    """
-    if not share or random is None:
-        return x
-    kept = torch.rand(x.shape, generator=random, device=x.device) >= share
-    return x * kept / (1 - share)

@@ -1,11 +1,13 @@
-"""What the models of sequences share: how they read a corpus, and which words they know."""
+"""What the models of sequences share: how they read a corpus, which words they know, and the settings of loops."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from pomona.base.errors import RunError
+from torch import Tensor
+
+from pomona.base.errors import RunError, SpecError
 from pomona.data.corpus import Corpus
 from pomona.models.inputs.sequences import Sequences, words_of
 from pomona.models.model import Model
@@ -30,3 +32,25 @@ class SequenceModel(Model):
                 f"answers {self.answers}; set answers={questions} when it is trained"
             )
         return sequences
+
+
+@dataclass(frozen=True)
+class LoopedModel(SequenceModel):
+    """Settings of a model that repeats one layer as often as the brackets are deep."""
+
+    width: int = 128
+    inner: int = 256  # width of the hidden layer of the feed-forward network
+    heads: int = 4
+    extra: int = 2  # steps beside those for the brackets
+    per_level: float = 1.0  # steps for each level of brackets
+    answers: int = 2  # one for each tree
+    node_weight: float = 0.0  # weight in the loss of the values of all lists
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.node_weight < 0:
+            raise SpecError(f"node_weight = {self.node_weight}: must be 0 or more")
+
+    def steps(self, nesting: Tensor) -> Tensor:
+        """[batch]: how often the layer is repeated for texts of this nesting."""
+        return self.extra + (self.per_level * nesting).ceil()

@@ -116,7 +116,7 @@ class Trainer:
         self.save_every, self.progress = save_every, progress
         self._read_data()
         self.module = build(self.recipe, self.vocabulary, self.outcomes).to(device)
-        self.weights = list(self.module.parameters())
+        self.weights: list[Tensor] = list(self.module.parameters())
         self.adam = torch.optim.Adam(
             self.weights, 1.0, self.recipe.betas, EPSILON, weight_decay=self.recipe.l2, fused=True
         )

@@ -118,24 +118,25 @@ def _without_fidelity(settings: Mapping[str, Any]) -> dict[str, Any]:
     chosen = dict(settings)
     if "fidelity" not in chosen:
         return chosen
-    quirks, model = _quirks(chosen.pop("fidelity")), chosen.get("model")
-    if "short_training" in quirks:
-        chosen["longest"] = min(chosen.get("longest") or SHORT_TRAINING, SHORT_TRAINING)
+    quirks, model, longest = _quirks(chosen.pop("fidelity")), chosen.get("model"), chosen.get("longest")
+    if "short_training" in quirks and isinstance(longest, int | None):
+        chosen["longest"] = min(longest or SHORT_TRAINING, SHORT_TRAINING)
     if "test_selection" in quirks:
         chosen["select_on"] = "test"
     of_models = [name for name in quirks if _FIDELITY[name]]
     if of_models and model not in _FIDELITY["batch_layernorm"]:
         raise SpecError(
-            f"fidelity: {', '.join(of_models)} change the models of the ListOps paper "
-            f"({', '.join(_FIDELITY['batch_layernorm'])}), and {model} is none of them; leave them out"
+            f"fidelity = {', '.join(of_models)}: these are settings of {', '.join(_FIDELITY['batch_layernorm'])}, and "
+            f"{model} has none of them; leave them out"
         )
     flags = {name: True for name in of_models if model in _FIDELITY[name]}  # the others never had an effect
-    return {**chosen, "settings": {**chosen.get("settings", {}), **flags}} if flags else chosen
+    settings = chosen.get("settings", {})
+    return {**chosen, "settings": {**settings, **flags}} if flags and isinstance(settings, Mapping) else chosen
 
 
 def _quirks(names: Any) -> list[str]:
     """The names in a list called `fidelity`, in order; `paper` stands for all."""
-    names = [names] if isinstance(names, str) else list(names)
+    names = names if isinstance(names, list | tuple) else [names]
     for name in names:
         if name not in (*_FIDELITY, "paper"):
             raise SpecError(f"fidelity: nothing is called {name!r}. {did_you_mean(str(name), [*_FIDELITY, 'paper'])}")

@@ -69,7 +69,7 @@ class TreeSchedule:
         return len(self.left)
 
     @property
-    def children(self) -> tuple[npt.NDArray[np.int32], ...]:
+    def children(self) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints]:
         """The children of every node and the rows of all projections, as the compiled loops need them."""
         return self.left, self.right, self.left_row, self.right_row, self.own_left, self.own_right
 

@@ -78,11 +78,6 @@ class Sentences:
     def batch(self, rows: Ints, device: torch.device | str = "cpu") -> Batch:
         return Batch.of(self, rows, device)
 
-    def take(self, rows: Ints) -> Sentences:
-        start, tokens = gather(self.start, rows)
-        _, steps = gather(self.step_start, rows)
-        return Sentences(self.tokens[tokens], start, self.targets[rows], self.steps[steps], self.vocabulary)
-
 
 @dataclass(frozen=True, eq=False)
 class Batch:

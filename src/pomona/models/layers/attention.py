@@ -28,8 +28,8 @@ from torch import Tensor, nn
 from pomona.base.arrays import Floats
 from pomona.base.compiled import fused
 from pomona.base.errors import SpecError
+from pomona.models.layers.dropout import dropped
 from pomona.models.layers.rows import sigmoid_row
-from pomona.models.model import dropped
 
 Norm = Literal["post", "pre"]
 FAR = 16  # all distances from here on are treated alike
@@ -63,7 +63,7 @@ class Attention(nn.Module):
         return out
 
 
-class Layer(nn.Module):
+class TransformerLayer(nn.Module):
     """Self-attention, attention to a memory if there is one, a feed-forward network; each with residual and norm."""
 
     def __init__(self, width: int, inner: int, heads: int, *, memory: bool = False, norm: Norm = "post") -> None:

@@ -38,7 +38,7 @@ from pomona.models.layers.tree_lstm import node_backward, node_forward
 SHARED_WORDS = 64  # with more distinct leaves than this, pairs of leaves are not shared
 
 
-class Sentences(NamedTuple):
+class LeafTokens(NamedTuple):
     """What is merged: for each token the number of its leaf, sentence after sentence, and the noise of all choices."""
 
     row: npt.NDArray[np.int64]  # [tokens]
@@ -315,10 +315,10 @@ class Merged(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, leaf: Tensor, weight: Tensor, bias: Tensor, q: Tensor, tau: Tensor, sentences: Sentences
+        ctx: Any, leaf: Tensor, weight: Tensor, bias: Tensor, q: Tensor, tau: Tensor, tokens: LeafTokens
     ) -> Any:
         """`leaf` has h and c of every leaf, [leaves, 2H]; `weight` is W_l on W_r, [10H, H]."""
-        row, start, noise = sentences
+        row, start, noise = tokens
         rounds, R, H, T = Rounds.of(start), len(leaf), leaf.shape[1] // 2, len(row)
         at, M = rounds.at.tolist(), int(rounds.at[-1])
         h, c, projected = leaf.new_empty(R + M, H), leaf.new_empty(R + M, H), leaf.new_empty(R + M, 10 * H)

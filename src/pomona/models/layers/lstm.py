@@ -23,19 +23,17 @@ from torch import Tensor, nn
 
 from pomona.base.arrays import Floats, Ints
 from pomona.base.compiled import compiled, fused
+from pomona.models.layers.dropout import dropped
 from pomona.models.layers.rows import ONE, sigmoid_row, tanh_row
-from pomona.models.model import dropped
 
 
 class Reading(NamedTuple):
-    """What an LSTM reads: sequences one after the other, which begin at `start`."""
+    """What an LSTM reads: sequences one after the other. `wanted` are the tokens whose states are returned."""
 
     tokens: npt.NDArray[np.int64]  # rows of the table of words
-    start: npt.NDArray[np.int64]  # [sequences + 1]
-    reverse: bool = False  # from the end to the beginning
-    wanted: npt.NDArray[np.int64] | None = (
-        None  # the tokens, each at most once, whose states are returned; None for all
-    )
+    start: npt.NDArray[np.int64]  # [sequences + 1]: where each sequence begins
+    reverse: bool = False  # read from the end to the beginning
+    wanted: npt.NDArray[np.int64] | None = None  # each token at most once; None for all
 
 
 class Dropout(NamedTuple):

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from pomona.models.inputs.pairs import CLASSES, WordPairs
+from pomona.models.layers.dropout import bernoulli_dropped
 from pomona.models.model import Shape
 from pomona.models.pair_model import Activation, PairModel, Parts
 
@@ -45,7 +46,10 @@ class Heads(nn.Module):
         super().__init__()
         hidden = settings.hidden
         self.settings = settings
-        self.first, self.second = Layer(inputs, hidden, settings.activation), Layer(hidden, hidden, settings.activation)
+        self.first, self.second = (
+            DenseLayer(inputs, hidden, settings.activation),
+            DenseLayer(hidden, hidden, settings.activation),
+        )
         sizes = {classes: hidden if self.layered(kind) else inputs for kind, classes in CLASSES.items()}
         self.softmax = nn.ModuleDict({str(count): nn.Linear(sizes[count], count) for count in sorted(sizes)})
 
@@ -57,18 +61,18 @@ class Heads(nn.Module):
         """The logits of all parts, computed with one matrix product for each layer."""
         share, logits = self.settings.dropout, {}
         deep = [kind for kind in vectors if self.layered(kind)]
-        flat = dropped(torch.cat([vectors[kind].flatten(0, -2) for kind in deep]), share, random)
-        flat = dropped(self.second(dropped(self.first(flat), share, random)), share, random)
+        flat = bernoulli_dropped(torch.cat([vectors[kind].flatten(0, -2) for kind in deep]), share, random)
+        flat = bernoulli_dropped(self.second(bernoulli_dropped(self.first(flat), share, random)), share, random)
         parts = torch.split(flat, [math.prod(vectors[kind].shape[:-1]) for kind in deep])
         for kind, part in zip(deep, parts, strict=True):
             logits[kind] = self.softmax[str(CLASSES[kind])](part).view(*vectors[kind].shape[:-1], -1)
         for kind in vectors:
             if kind not in logits:
-                logits[kind] = self.softmax[str(CLASSES[kind])](dropped(vectors[kind], share, random))
+                logits[kind] = self.softmax[str(CLASSES[kind])](bernoulli_dropped(vectors[kind], share, random))
         return {kind: logits[kind] for kind in vectors}
 
 
-class Layer(nn.Module):
+class DenseLayer(nn.Module):
     """f(W x + b)."""
 
     def __init__(self, inputs: int, outputs: int, activation: Activation) -> None:
@@ -89,11 +93,3 @@ def first_weights(outputs: int, inputs: int, activation: Activation) -> Tensor:
 
 def activated(x: Tensor, activation: Activation) -> Tensor:
     return x.relu() if activation == "relu" else x.tanh()
-
-
-def dropped(x: Tensor, share: float, random: torch.Generator | None) -> Tensor:
-    """Dropout as `pomona.models.model.dropped`, but the same seed gives another mask, drawn by `bernoulli_`."""
-    if not share or random is None:
-        return x
-    kept = torch.empty_like(x, requires_grad=False).bernoulli_(1 - share, generator=random)
-    return x * kept / (1 - share)

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from pomona.models.inputs.pairs import SPANS, PairBatch
-from pomona.models.layers.pair_heads import Heads, Words, dropped
+from pomona.models.layers.dropout import bernoulli_dropped
+from pomona.models.layers.pair_heads import Heads, Words
 from pomona.models.model import MODELS, Shape
 from pomona.models.pair_model import PairModel, PairModule, Parts
 
@@ -55,7 +56,7 @@ class Reader(nn.Module):
         h: Tensor | None = None
         for number, words in enumerate(steps):
             z = nn.functional.embedding(words, gates)
-            z = z if h is None else z + dropped(h[: len(words)], dropout, random) @ self.state.t()
+            z = z if h is None else z + bernoulli_dropped(h[: len(words)], dropout, random) @ self.state.t()
             i, f, o, u = z.chunk(4, 1)
             c = i.sigmoid() * u.tanh() if c is None else f.sigmoid() * c[: len(words)] + i.sigmoid() * u.tanh()
             h = o.sigmoid() * c.tanh()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pomona.models.layers.aligned_tree import AlignedTreeModel, ClassifiedTree
-from pomona.models.layers.pair_heads import Layer
+from pomona.models.layers.pair_heads import DenseLayer
 from pomona.models.model import MODELS, Shape
 
 
@@ -25,7 +25,7 @@ class CompTreeNN(AlignedTreeModel):
 class Cell(nn.Module):
     def __init__(self, settings: CompTreeNN, arity: int) -> None:
         super().__init__()
-        self.layer = Layer(arity * settings.width, settings.width, settings.activation)
+        self.layer = DenseLayer(arity * settings.width, settings.width, settings.activation)
 
     def forward(self, children: Sequence[Tensor]) -> Tensor:
         h: Tensor = self.layer(torch.cat(list(children), -1))

@@ -33,7 +33,7 @@ from torch import Tensor, nn
 
 from pomona.base.errors import SpecError
 from pomona.models.inputs.pairs import SPANS, PairBatch
-from pomona.models.layers.pair_heads import Heads, Layer, Words, activated, first_weights
+from pomona.models.layers.pair_heads import DenseLayer, Heads, Words, activated, first_weights
 from pomona.models.model import MODELS, Output, Shape
 from pomona.models.pair_model import PairModel, PairModule, Parts
 from pomona.tasks.fair_nli.logic.fragment import TARGETS
@@ -71,7 +71,7 @@ class LearnedTreeModule(PairModule):
         width, hidden, activation = settings.width, settings.hidden, settings.activation
         self.word = Words(settings, shape)
         self.attention = nn.Parameter(torch.zeros(2 * LENGTH - 1))
-        self.meet = nn.Sequential(Layer(2 * width, hidden, activation), nn.Linear(hidden, width))
+        self.meet = nn.Sequential(DenseLayer(2 * width, hidden, activation), nn.Linear(hidden, width))
         self.cuts = nn.ParameterDict(
             {str(size): nn.Parameter(torch.zeros(LENGTH + 1 - size, size - 1)) for size in range(3, LENGTH + 1)}
         )

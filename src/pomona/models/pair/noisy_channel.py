@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from pomona.base.errors import SpecError
 from pomona.models.inputs.pairs import PairBatch
 from pomona.models.layers.aligned_tree import AlignedTreeModel, ClassifiedTree, Tying
-from pomona.models.layers.pair_heads import Layer
+from pomona.models.layers.pair_heads import DenseLayer
 from pomona.models.model import MODELS, Shape
 
 
@@ -45,7 +45,7 @@ class NoisyChannel(AlignedTreeModel):
 class Cell(nn.Module):
     def __init__(self, settings: NoisyChannel, arity: int) -> None:
         super().__init__()
-        self.first = Layer(arity * settings.width, settings.hidden, settings.activation)
+        self.first = DenseLayer(arity * settings.width, settings.hidden, settings.activation)
         self.second = nn.Linear(settings.hidden, settings.width)
         self.norm = settings.norm
 

@@ -28,7 +28,8 @@ from torch import Tensor, nn
 from pomona.base.errors import SpecError
 from pomona.models.inputs.pairs import ASKED, CLASSES, PairBatch
 from pomona.models.layers.aligned_tree import KINDS, AlignedTree, AlignedTreeModel, Tying
-from pomona.models.layers.pair_heads import Layer, dropped
+from pomona.models.layers.dropout import bernoulli_dropped
+from pomona.models.layers.pair_heads import DenseLayer
 from pomona.models.model import MODELS, Shape
 from pomona.models.pair_model import Parts
 
@@ -70,10 +71,10 @@ class Cell(nn.Module):
         super().__init__()
         inputs, width = arity * settings.width, settings.width
         if settings.layers == 1:
-            self.layers: nn.Module = Layer(inputs, width, settings.activation)
+            self.layers: nn.Module = DenseLayer(inputs, width, settings.activation)
         else:
             self.layers = nn.Sequential(
-                Layer(inputs, settings.hidden, settings.activation), nn.Linear(settings.hidden, width)
+                DenseLayer(inputs, settings.hidden, settings.activation), nn.Linear(settings.hidden, width)
             )
 
     def forward(self, children: Sequence[Tensor]) -> Tensor:
@@ -93,7 +94,7 @@ class BottleneckModule(AlignedTree):
     def node_output(
         self, kind: str, h: Tensor, batch: PairBatch, random: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
-        h = dropped(h, self.settings.dropout, random)
+        h = bernoulli_dropped(h, self.settings.dropout, random)
         if kind not in ASKED:
             return h, h
         z: Tensor = self.classifier[kind](h)

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from pomona.models.inputs.pairs import PairBatch
-from pomona.models.layers.pair_heads import Heads, Layer, Words
+from pomona.models.layers.pair_heads import DenseLayer, Heads, Words
 from pomona.models.model import MODELS, Shape
 from pomona.models.pair_model import PairModel, PairModule, Parts
 
@@ -34,8 +34,8 @@ class TreeNNModule(PairModule):
         super().__init__(settings)
         self.word = Words(settings, shape)
         width = settings.width
-        self.two = Layer(2 * width, width, settings.activation)
-        self.three = Layer(3 * width, width, settings.activation)
+        self.two = DenseLayer(2 * width, width, settings.activation)
+        self.three = DenseLayer(3 * width, width, settings.activation)
         self.heads = Heads(settings, 2 * width)
 
     def answers(self, batch: PairBatch, random: torch.Generator | None) -> Parts:

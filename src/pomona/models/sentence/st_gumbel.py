@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from pomona.base.errors import SpecError
 from pomona.models.inputs.sentences import Batch
-from pomona.models.layers.gumbel_merge import Merged, Sentences, choices
+from pomona.models.layers.gumbel_merge import LeafTokens, Merged, choices
 from pomona.models.layers.lstm import LSTM
 from pomona.models.layers.tree_lstm import TreeLSTM
 from pomona.models.model import MODELS, Output, Shape
@@ -88,7 +88,7 @@ class STGumbelModule(nn.Module):
         cell, query = self.cell, self.query / math.sqrt(len(self.query))
         root, nodes, steps = Merged.apply(  # type: ignore[no-untyped-call]
             leaves, torch.cat([cell.left, cell.right]), cell.bias, query, self.next_temperature(),
-            Sentences(row, batch.start, noise),
+            LeafTokens(row, batch.start, noise),
         )  # fmt: skip
         logits = self.classifier(root)
         return Output(logits) if self.training else Output(logits, batch.trees(steps), nodes)

@@ -17,34 +17,22 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from pomona.base.errors import SpecError
 from pomona.models.inputs.sequences import SequenceBatch
 from pomona.models.layers.attention import Attention, geometric
 from pomona.models.layers.decoder import TreeHeads, rounded
-from pomona.models.model import MODELS, Output, Shape, dropped
-from pomona.models.sequence_model import SequenceModel
+from pomona.models.layers.dropout import dropped
+from pomona.models.model import MODELS, Output, Shape
+from pomona.models.sequence_model import LoopedModel
 
 CLOSED = -3.0  # first bias of the gates
 
 
 @MODELS.add("data_router")
 @dataclass(frozen=True)
-class DataRouterModel(SequenceModel):
+class DataRouterModel(LoopedModel):
     """One layer with copy gates and geometric attention, repeated as often as the brackets are deep."""
 
-    width: int = 128
-    inner: int = 256  # width of the hidden layer of the feed-forward network
-    heads: int = 4
-    extra: int = 2  # steps beside those for the brackets
-    per_level: float = 1.0  # steps for each level of brackets
-    answers: int = 2  # one for each tree
-    node_weight: float = 0.0  # weight in the loss of the values of all lists
-    dropout: float = 0.0
     gate_dropout: float = 0.05
-
-    def __post_init__(self) -> None:
-        if self.node_weight < 0:
-            raise SpecError(f"node_weight = {self.node_weight}: must be 0 or more")
 
     def build(self, shape: Shape) -> nn.Module:
         return DataRouterModule(self, shape)
@@ -74,7 +62,7 @@ class DataRouterModule(nn.Module):
         side = self.side[:, right].masked_fill(
             ~batch.inside[:, None, None], -torch.inf
         )  # [batch, heads, length, length]
-        count = settings.extra + (settings.per_level * batch.nesting).ceil()  # [batch]
+        count = settings.steps(batch.nesting)  # [batch]
         for step in range(int(count.max())):
             a = self.after_attention(x + dropped(self.attend(x, side), settings.dropout, random))
             g = dropped(self.gate(a).sigmoid(), settings.gate_dropout, random)

@@ -17,32 +17,20 @@ from typing import Literal, cast
 import torch
 from torch import nn
 
-from pomona.base.errors import SpecError
 from pomona.models.inputs.sequences import SequenceBatch
-from pomona.models.layers.attention import Layer, RelativeBias
+from pomona.models.layers.attention import RelativeBias, TransformerLayer
 from pomona.models.layers.decoder import TreeHeads, rounded
-from pomona.models.model import MODELS, Output, Shape, dropped
-from pomona.models.sequence_model import SequenceModel
+from pomona.models.layers.dropout import dropped
+from pomona.models.model import MODELS, Output, Shape
+from pomona.models.sequence_model import LoopedModel
 
 
 @MODELS.add("looped_transformer")
 @dataclass(frozen=True)
-class LoopedTransformerModel(SequenceModel):
+class LoopedTransformerModel(LoopedModel):
     """One Transformer layer, repeated as often as the brackets are deep."""
 
-    width: int = 128
-    inner: int = 256  # width of the hidden layer of the feed-forward network
-    heads: int = 4
     positions: Literal["relative", "none"] = "relative"
-    extra: int = 2  # steps beside those for the brackets
-    per_level: float = 1.0  # steps for each level of brackets
-    answers: int = 2  # one for each tree
-    node_weight: float = 0.0  # weight in the loss of the values of all lists
-    dropout: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.node_weight < 0:
-            raise SpecError(f"node_weight = {self.node_weight}: must be 0 or more")
 
     def build(self, shape: Shape) -> nn.Module:
         return LoopedTransformerModule(self, shape)
@@ -54,7 +42,7 @@ class LoopedTransformerModule(nn.Module):
         width = settings.width
         self.settings = settings
         self.word = nn.Parameter(torch.randn(rounded(shape.vocabulary), width) / math.sqrt(width))
-        self.layer = Layer(width, settings.inner, settings.heads, norm="pre")
+        self.layer = TransformerLayer(width, settings.inner, settings.heads, norm="pre")
         self.norm = nn.LayerNorm(width)
         self.bias = RelativeBias(settings.heads) if settings.positions == "relative" else None
         self.heads = TreeHeads(width, settings.answers, shape.classes - 1, settings.node_weight)
@@ -66,7 +54,7 @@ class LoopedTransformerModule(nn.Module):
         mask = batch.inside[:, None, None]
         if self.bias is not None:
             mask = self.bias(batch.tokens.shape[1]).masked_fill(~mask, -torch.inf)
-        steps = settings.extra + (settings.per_level * batch.nesting).ceil()  # [batch]
+        steps = settings.steps(batch.nesting)  # [batch]
         x = words
         for step in range(int(steps.max())):
             y = self.norm(self.layer(x + words, mask, settings.dropout, random))

@@ -21,8 +21,9 @@ from torch import Tensor, nn
 
 from pomona.models.inputs.sequences import SequenceBatch
 from pomona.models.layers.decoder import Kind, Targets, as_answers, rounded, step_by_step, written_output
+from pomona.models.layers.dropout import dropped
 from pomona.models.layers.lstm import Reading, states_of
-from pomona.models.model import MODELS, Output, Shape, dropped
+from pomona.models.model import MODELS, Output, Shape
 from pomona.models.sequence_model import SequenceModel
 
 FIRST_WEIGHTS = 0.1  # uniform between -0.1 and 0.1 as in fairseq; wider if the width is below 100

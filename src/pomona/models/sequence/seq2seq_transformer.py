@@ -17,9 +17,10 @@ from torch import Tensor, nn
 
 from pomona.base.errors import SpecError
 from pomona.models.inputs.sequences import BOS, SequenceBatch
-from pomona.models.layers.attention import Layer, Norm, sinusoids
+from pomona.models.layers.attention import Norm, TransformerLayer, sinusoids
 from pomona.models.layers.decoder import Kind, Targets, TreeHeads, rounded, written_output
-from pomona.models.model import MODELS, Output, Shape, dropped
+from pomona.models.layers.dropout import dropped
+from pomona.models.model import MODELS, Output, Shape
 from pomona.models.sequence_model import SequenceModel
 
 
@@ -67,13 +68,13 @@ class Seq2SeqTransformerModule(nn.Module):
         width, inner, heads, norm = settings.width, settings.inner, settings.heads, settings.norm
         self.settings, self.targets = settings, Targets(settings.target, settings.answers, shape.classes)
         self.words = Words(rounded(shape.vocabulary), width)
-        self.encoder = nn.ModuleList(Layer(width, inner, heads, norm=norm) for _ in range(settings.layers))
+        self.encoder = nn.ModuleList(TransformerLayer(width, inner, heads, norm=norm) for _ in range(settings.layers))
         self.end = nn.LayerNorm(width) if norm == "pre" else None
         if settings.target == "heads":
             self.heads = TreeHeads(width, settings.answers, self.targets.digits, settings.node_weight)
         else:
             self.decoder = nn.ModuleList(
-                Layer(width, inner, heads, memory=True, norm=norm) for _ in range(settings.layers)
+                TransformerLayer(width, inner, heads, memory=True, norm=norm) for _ in range(settings.layers)
             )
             self.target_words = Words(self.targets.dictionary, width)
             self.decoder_end = nn.LayerNorm(width) if norm == "pre" else None
@@ -117,7 +118,7 @@ class BatchDecoder:
     random: torch.Generator | None
 
     def begin(self) -> tuple[Tensor, ...]:
-        layers = (cast(Layer, layer) for layer in self.module.decoder)
+        layers = (cast(TransformerLayer, layer) for layer in self.module.decoder)
         known = [part for layer in layers if layer.to_memory for part in layer.to_memory.keys_and_values(self.states)]
         written = torch.zeros(len(self.states), 0, dtype=torch.int64, device=self.states.device)
         return self.inside[:, None, None], *known, written
