@@ -15,9 +15,6 @@ import pytest
 from typer.testing import CliRunner
 
 import generated
-import pomona.models
-import pomona.papers
-import pomona.tasks
 from pomona.base.errors import SpecError
 from pomona.cli import catalogue
 from pomona.cli.main import app

@@ -184,7 +184,7 @@ class SequenceModel(Model):
         questions = sequences.targets.shape[1]
         if questions != self.answers:
             raise RunError(
-                f"{corpus!r} asks {questions} question{'s' if questions > 1 else ''} an example, and this model answers "
-                f"{self.answers}; set answers={questions} when it is trained"
+                f"{corpus!r} asks {questions} question{'s' if questions > 1 else ''} an example, and this model "
+                f"answers {self.answers}; set answers={questions} when it is trained"
             )
         return sequences
