@@ -1,7 +1,7 @@
-"""A paper's curves over depth, drawn over what cheap information scores on the same examples (ORCHARD, Figures 2-5).
+"""A paper's curves over depth, drawn over baselines on the same examples (ORCHARD, Figures 2-5).
 
-Cells whose column reads "both at depth 7" are the points of a curve; `shortcuts` in the results file has, for the same
-data, the curves of evaluators that open only the top levels, of repeating the first answer, and of the ceiling.
+Cells whose column reads "both at depth 7" are the points of a curve. `shortcuts` in the results file has the curves of
+baselines on the same data: evaluators that open only the top levels, repeating the first answer, and the ceiling.
 """
 
 from __future__ import annotations
@@ -39,9 +39,8 @@ def curve_plots(number: int, content: Spec) -> Iterator[Plot]:
         yield Plot(
             f"curve-{number + 1}-{slug(f'{where} {data} {question}')}", f"paper-{number}",
             f"{where}: {data}, {question} right by depth",
-            "Trained on depths 3 to 6. Bars are 95 % intervals over all examples; grey curves are shortcuts that need "
-            "no reasoning beyond the levels that they open, and the ceiling of a model that lacks words for large "
-            "COPY arguments.",
+            "Trained on depths 3 to 6. Bars are 95 % intervals over all examples. Grey curves are baselines that open "
+            "only the top levels, and the ceiling of a model that has no words for large COPY arguments.",
             _spec(rows, cheap),
         )  # fmt: skip
 
