@@ -30,7 +30,7 @@ def curve_plots(number: int, content: Spec) -> Iterator[Plot]:
         plots.setdefault((cell["where"], " ".join(data), point[1]), []).append({**about, "runs": cell.get("runs")})
     for (where, data, question), rows in plots.items():
         beside = (content.get("shortcuts") or {}).get(data.replace(" ", "/", 1), {})
-        cheap = [
+        baselines = [
             {"shortcut": name, "depth": int(depth), "share": shares[PLACES.index(question)]}
             for name in DRAWN
             for depth, shares in beside.get(name, {}).items()
@@ -41,15 +41,15 @@ def curve_plots(number: int, content: Spec) -> Iterator[Plot]:
             f"{where}: {data}, {question} right by depth",
             "Trained on depths 3 to 6. Bars are 95 % intervals over all examples. Grey curves are baselines that open "
             "only the top levels, and the ceiling of a model that has no words for large COPY arguments.",
-            _spec(rows, cheap),
+            _spec(rows, baselines),
         )  # fmt: skip
 
 
-def _spec(rows: list[Row], cheap: list[Row]) -> Spec:
+def _spec(rows: list[Row], baselines: list[Row]) -> Spec:
     x = {"field": "depth", "type": "ordinal", "title": "depth of both trees", "axis": {"labelAngle": 0}}
     y = {"field": "share", "type": "quantitative", "title": "right (%)", "scale": {"domain": [0, 100]}}
     colour = {"field": "model", "type": "nominal", "title": None}
-    names = list(dict.fromkeys(row["shortcut"] for row in cheap))
+    names = list(dict.fromkeys(row["shortcut"] for row in baselines))
     dashes = {"field": "shortcut", "type": "nominal", "title": "shortcut", "sort": names}
     tips = [{"field": name} for name in ("model", "depth", "share", "low", "high", "runs")]
     layers: list[Spec] = [
@@ -64,11 +64,11 @@ def _spec(rows: list[Row], cheap: list[Row]) -> Spec:
             "encoding": {"x": x, "y": y, "color": colour, "tooltip": tips},
         },
     ]
-    if cheap:
+    if baselines:
         layers.insert(
             0,
             {
-                "data": {"values": cheap},
+                "data": {"values": baselines},
                 "mark": {"type": "line", "color": GREY, "strokeWidth": 1.5},
                 "encoding": {
                     "x": x, "y": y, "strokeDash": dashes,

@@ -128,7 +128,7 @@ def checked_results(content: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _curves(shortcuts: Any) -> bool:
-    """Whether what cheap information scores is there by data, name and depth, as three numbers or nulls each."""
+    """Whether the scores of baselines are there by data, name and depth, three numbers or nulls each."""
     if not isinstance(shortcuts, dict) or not all(isinstance(one, dict) for one in shortcuts.values()):
         return False
     curves = [curve for one in shortcuts.values() for curve in one.values()]

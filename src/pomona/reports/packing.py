@@ -96,7 +96,7 @@ def corpus_block(corpus: Corpus, rows: int) -> dict[str, Any]:
 
 
 def bracketed(corpus: Corpus) -> bool:
-    """Whether sentences are their trees in brackets, operator first and `]` last, so that lists have their own tokens."""
+    """Whether sentences are their trees in brackets, operator first and `]` last: lists have tokens of their own."""
     if corpus.width != 1 or "]" not in corpus.vocabulary:
         return False
     forest = corpus.forest

@@ -82,8 +82,8 @@ def _caption(with_rungs: bool) -> str:
     words = f"Lines with dots are runs, with 95 % Wilson intervals; groups of fewer than {FEW} examples are left out."
     if with_rungs:
         words += (
-            " Dashed grey lines are baselines that see only part of an example: a run above all of them on deep or long "
-            "examples has learnt more than these."
+            " Dashed grey lines are baselines that see only part of an example: a run above all of them on deep or "
+            "long examples has learnt more than these."
         )
     return words
 
@@ -261,7 +261,7 @@ def depth_plots(number: int, test: Test, named: Names) -> Iterator[Plot]:
     }  # fmt: skip
     yield Plot(
         f"effective-depth-{number + 1}", f"depth-{number}", "Effective depth",
-        "The share of a run's answers that equal those of an evaluator that opens only the top k levels; the dot is the best k.",
+        "The share of a run's answers that an evaluator of the top k levels gives as well; the dot is the best k.",
         {
             "height": 260,
             "data": {"values": rows},
