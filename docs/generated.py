@@ -169,7 +169,12 @@ _ABOUT: dict[str, Callable[[dict[str, Any]], str]] = {
     "measures": lambda one: f"{' and '.join(one['reads'])}; {_settings(one)}".removesuffix("; "),
     "papers": lambda one: ", ".join(one["places"]),
 }
-_HEADS = {"tasks": "rows of each split", "models": "settings", "measures": "reads; settings", "papers": "tables and figures"}
+_HEADS = {
+    "tasks": "rows of each split",
+    "models": "settings",
+    "measures": "reads; settings",
+    "papers": "tables and figures",
+}
 
 
 def _api() -> str:

@@ -136,8 +136,8 @@ def test_what_cannot_be_read_is_refused_with_a_clear_sentence(home: Path) -> Non
         error = trained(model, task, home)
         assert isinstance(error, PomonaError)
         assert words in str(error)
-    done = command("train", "data_router", "--data", "propositional/deep", "--out", home / "refused", "--set", "width=8",
-                   "--set", "inner=8")  # fmt: skip
+    small = ["--set", "width=8", "--set", "inner=8"]
+    done = command("train", "data_router", "--data", "propositional/deep", "--out", home / "refused", *small)
     assert isinstance(done.exception, PomonaError)
     assert not (home / "refused" / "best.safetensors").exists()
     run = trained("quoting_treelstm", "orchard/easy/min-max", home)

@@ -159,7 +159,7 @@ def test_what_an_evaluation_lacks_is_named(name: str) -> None:
         measure(name, evaluation())
 
 
-@pytest.mark.parametrize("name", [name for name in IN_EVALUATIONS])
+@pytest.mark.parametrize("name", IN_EVALUATIONS)
 def test_a_model_without_vectors_is_named(name: str) -> None:
     without = dataclasses.replace(evaluation(), inside=Inside())
     with pytest.raises(MeasureError, match="mine has no sentence vectors: only a run"):
@@ -219,7 +219,7 @@ def test_settings_in_a_name() -> None:
     found = with_measures(evaluation(), ["accuracy", "accuracy:by=operator"])
     assert "groups" not in found.measures["accuracy"]
     assert set(found.measures["accuracy:by=operator"]["groups"]) == {one.name for one in found.by("operator")}
-    with pytest.raises(SpecError, match="no measure is called 'accuracies'. Did you mean 'accuracy'"):
+    with pytest.raises(SpecError, match=r"no measure is called 'accuracies'\. Did you mean 'accuracy'"):
         with_measures(evaluation(), ["accuracies"])
 
 

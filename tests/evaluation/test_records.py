@@ -95,7 +95,8 @@ def test_entries_of_today_are_read_as_they_are() -> None:
     ],
 )
 def test_a_damaged_entry_is_an_error_that_names_the_file(damage: dict[str, Any]) -> None:
-    entry = {"accuracy": 0.5, "rows": 4, **({"by": {}} if damage.keys() & {"trees", "measures", "effective_depth"} else {}), **damage}
+    today = {"by": {}} if damage.keys() & {"trees", "measures", "effective_depth"} else {}
+    entry = {"accuracy": 0.5, "rows": 4, **today, **damage}
     with pytest.raises(FormatError, match=r"scores\.json: the scores kept here are not all numbers; evaluate"):
         as_evaluation(entry, "scores.json")
 

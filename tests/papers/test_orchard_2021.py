@@ -40,7 +40,11 @@ def curve(first, second, both, rows=400):
         return rows * (begin + (end - begin) * max(0, depth - 6) / 6)
 
     by_nesting = {
-        str(depth): {"rows": rows, "right": right(both, depth), "questions": [right(one, depth) for one in (first, second)]}
+        str(depth): {
+            "rows": rows,
+            "right": right(both, depth),
+            "questions": [right(one, depth) for one in (first, second)],
+        }
         for depth in paper.DEPTHS
     }
     return Curve((by_nesting, by_nesting))

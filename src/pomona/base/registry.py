@@ -91,8 +91,8 @@ class Registry(Generic[T]):
         family, _, preset = name.partition("/")
         if name not in self._entries and is_import(name) and name.partition(":")[0] in self._trusted:
             self._load(name)
-        if family not in self._entries and family.isidentifier():
-            home = self.modules().get(family)
+        if family not in self._entries:
+            home = self.modules().get(family.replace("-", "_"))
             if home is not None:
                 importlib.import_module(home)
         if family not in self._entries:

@@ -1,8 +1,8 @@
 """How often the answers are right, with Wilson's interval.
 
-    score = accuracy(corpus, predictions)     predictions of a run
-    score.value, score.interval               the share of examples whose answers are all right
-    share_of(right)                           the same for booleans of your own
+score = accuracy(corpus, predictions)     predictions of a run
+score.value, score.interval               the share of examples whose answers are all right
+share_of(right)                           the same for booleans of your own
 """
 
 from __future__ import annotations

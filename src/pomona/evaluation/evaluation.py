@@ -193,9 +193,7 @@ class Evaluation:
             "accuracy": self.accuracy.value,
             "interval": list(self.accuracy.interval),
             "questions": [{"accuracy": score.value, "interval": list(score.interval)} for score in self.questions],
-            "by": {
-                grouping: {group.name: group.as_dict() for group in self.by(grouping)} for grouping in GROUPINGS
-            },
+            "by": {grouping: {group.name: group.as_dict() for group in self.by(grouping)} for grouping in GROUPINGS},
             "trees": {
                 name: {"value": score.value, "interval": list(score.interval)} for name, score in self.trees.items()
             },

@@ -1,1 +1,9 @@
-"""The papers: what they printed, and the recipes that measure it again. Data only; one file each."""
+"""Papers: what each printed, and the recipes that measure it again.
+
+    reproduce        Paper, Plan and the registry PAPERS; `pomona reproduce`
+    listops_2018, fair_nli_2019, orchard_2021, tre_2019      one file or folder for each paper
+
+A paper registers with `PAPERS.add` and defines `measure(plan)`, which trains or reads runs and returns cells: one
+number of the paper beside ours. The folder is discovered, so a new paper is one new file; it may import `reproduce` and
+the rooms above this one, never another paper. Import `reproduce`, `Paper` and `Plan` from `pomona.papers.reproduce`.
+"""

@@ -1,7 +1,7 @@
-"""A paper's curves over depth, drawn over what cheap information scores on the same examples (ORCHARD, Figures 2-5).
+"""A paper's curves over depth, drawn over baselines on the same examples (ORCHARD, Figures 2-5).
 
-Cells whose column reads "both at depth 7" are the points of a curve; `shortcuts` in the results file has, for the same
-data, the curves of evaluators that open only the top levels, of repeating the first answer, and of the ceiling.
+Cells whose column reads "both at depth 7" are the points of a curve. `shortcuts` in the results file has the curves of
+baselines on the same data: evaluators that open only the top levels, repeating the first answer, and the ceiling.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def curve_plots(number: int, content: Spec) -> Iterator[Plot]:
         plots.setdefault((cell["where"], " ".join(data), point[1]), []).append({**about, "runs": cell.get("runs")})
     for (where, data, question), rows in plots.items():
         beside = (content.get("shortcuts") or {}).get(data.replace(" ", "/", 1), {})
-        cheap = [
+        baselines = [
             {"shortcut": name, "depth": int(depth), "share": shares[PLACES.index(question)]}
             for name in DRAWN
             for depth, shares in beside.get(name, {}).items()
@@ -39,18 +39,17 @@ def curve_plots(number: int, content: Spec) -> Iterator[Plot]:
         yield Plot(
             f"curve-{number + 1}-{slug(f'{where} {data} {question}')}", f"paper-{number}",
             f"{where}: {data}, {question} right by depth",
-            "Trained on depths 3 to 6. Bars are 95 % intervals over all examples; grey curves are shortcuts that need "
-            "no reasoning beyond the levels that they open, and the ceiling of a model that lacks words for large "
-            "COPY arguments.",
-            _spec(rows, cheap),
+            "Trained on depths 3 to 6. Bars are 95 % intervals over all examples. Grey curves are baselines that open "
+            "only the top levels, and the ceiling of a model that has no words for large COPY arguments.",
+            _spec(rows, baselines),
         )  # fmt: skip
 
 
-def _spec(rows: list[Row], cheap: list[Row]) -> Spec:
+def _spec(rows: list[Row], baselines: list[Row]) -> Spec:
     x = {"field": "depth", "type": "ordinal", "title": "depth of both trees", "axis": {"labelAngle": 0}}
     y = {"field": "share", "type": "quantitative", "title": "right (%)", "scale": {"domain": [0, 100]}}
     colour = {"field": "model", "type": "nominal", "title": None}
-    names = list(dict.fromkeys(row["shortcut"] for row in cheap))
+    names = list(dict.fromkeys(row["shortcut"] for row in baselines))
     dashes = {"field": "shortcut", "type": "nominal", "title": "shortcut", "sort": names}
     tips = [{"field": name} for name in ("model", "depth", "share", "low", "high", "runs")]
     layers: list[Spec] = [
@@ -65,11 +64,11 @@ def _spec(rows: list[Row], cheap: list[Row]) -> Spec:
             "encoding": {"x": x, "y": y, "color": colour, "tooltip": tips},
         },
     ]
-    if cheap:
+    if baselines:
         layers.insert(
             0,
             {
-                "data": {"values": cheap},
+                "data": {"values": baselines},
                 "mark": {"type": "line", "color": GREY, "strokeWidth": 1.5},
                 "encoding": {
                     "x": x, "y": y, "strokeDash": dashes,

@@ -85,7 +85,7 @@ def coverage_plot(number: int, certificate: Certificate) -> Plot:
 
 
 def fit_plots(number: int, name: str, fit: Spec) -> Iterator[Plot]:
-    """How the TRE of the items is spread, with what it is to be held against."""
+    """The distribution of TRE over the items, with the numbers to compare it with."""
     values = [one for one in fit["per_item"] if one is not None]
     if not values:
         return
@@ -103,7 +103,7 @@ def fit_plots(number: int, name: str, fit: Spec) -> Iterator[Plot]:
     x = {"field": "value", "type": "quantitative", "title": f"TRE ({fit['compose']}, {fit['distance']})"}
     yield Plot(
         f"tre-{number + 1}-{slug(name)}", f"tre-{number}", "Tree reconstruction error of the items",
-        "Bars: items by their TRE. Upright lines: the score, its lower bound, and what needs no composition.",
+        "Bars: items by their TRE. Vertical lines: the score, its lower bound, and predictors without composition.",
         {
             "height": 240,
             "layer": [

@@ -1,10 +1,10 @@
-"""What a report is made of: run folders and JSON files, told apart by what is in them.
+"""The inputs of a report: run folders and JSON files, told apart by their content.
 
-    found = gather(["runs", "results/listops_2018.json", "certificate.json"])
-    found.runs, found.results, found.fits, found.certificates
+    inputs = gather(["runs", "results/listops_2018.json", "certificate.json"])
+    inputs.runs, inputs.results, inputs.fits, inputs.certificates
 
-A folder that holds a recipe is a run; any other folder is searched. A file that was named must be one of ours, or it is
-an error; a JSON file met in a folder that is none of ours is passed over.
+A folder with a recipe in it is a run; any other folder is searched. A file that was named must be of a kind that a
+report can show, or it is an error; other JSON files in a folder that is searched are passed over.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ NUMBERS = ("printed", "measured", "deviation", "low", "high", "runs")
 
 @dataclass
 class Inputs:
-    """What was found, in the order of the arguments; each file with its path."""
+    """Runs and files in the order of the arguments; each file with its path."""
 
     runs: list[Run] = field(default_factory=list)
     results: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)  # of `pomona reproduce`
     fits: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)  # of `pomona tre --out`
     certificates: list[tuple[Path, Certificate]] = field(default_factory=list)  # of `pomona certify --out`, or a run's
-    notes: list[str] = field(default_factory=list)  # what could not be read and is not worth losing the report over
+    notes: list[str] = field(
+        default_factory=list
+    )  # files that could not be read, without which there is still a report
 
     @property
     def empty(self) -> bool:
@@ -53,7 +55,7 @@ def gather(paths: Sequence[str | Path]) -> Inputs:
 
 
 def _take(path: Path, found: Inputs, seen: set[Path], *, named: bool) -> bool:
-    """Take what is here and was not taken before; False if nothing of ours is here."""
+    """Add what a path holds, once; False if there is nothing that a report can show."""
     if path.resolve() in seen:
         return not found.empty
     if (path / "recipe.json").is_file():
@@ -68,7 +70,9 @@ def _take(path: Path, found: Inputs, seen: set[Path], *, named: bool) -> bool:
     if path.is_dir():
         seen.add(path.resolve())  # before what is in it: a link may lead back here
         inside = [
-            one for one in sorted(path.iterdir()) if one.name[0] != "." and (one.is_dir() or one.suffix == ".json")
+            inside
+            for inside in sorted(path.iterdir())
+            if inside.name[0] != "." and (inside.is_dir() or inside.suffix == ".json")
         ]
         taken = [_take(one, found, seen, named=False) for one in inside]
         return any(taken)
@@ -79,7 +83,7 @@ def _take(path: Path, found: Inputs, seen: set[Path], *, named: bool) -> bool:
 
 
 def _document(path: Path, found: Inputs, *, named: bool) -> bool:
-    """Put a JSON file where it belongs; False if it is none of ours and nobody said that it was."""
+    """Add a JSON file to its kind; False if it is of no kind and was not named by the user."""
     try:
         content = json.loads(read_bytes(path))
     except (ValueError, RecursionError) as error:
@@ -124,7 +128,7 @@ def checked_results(content: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _curves(shortcuts: Any) -> bool:
-    """Whether what cheap information scores is there by data, name and depth, as three numbers or nulls each."""
+    """Whether the scores of baselines are there by data, name and depth, three numbers or nulls each."""
     if not isinstance(shortcuts, dict) or not all(isinstance(one, dict) for one in shortcuts.values()):
         return False
     curves = [curve for one in shortcuts.values() for curve in one.values()]

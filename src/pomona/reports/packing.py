@@ -3,9 +3,9 @@
     block = pack({"targets": np.array([3, 1], np.uint8)}, rows=2)
     block["arrays"], block["bytes"]         {"targets": ["uint8", 0, 2]}, "H4sIAAAA..."
 
-A block is a JSON object: what is said once (words, names, outcomes) stands in it as lists, what is said of every node
-or row as columns of the narrowest numbers, put end to end, gzipped and written in base64. Trees are the numbers of
-children in post-order. `assets/blocks.js` reads it; `unpack` is its twin for the tests.
+A block is a JSON object. Words, names and outcomes are lists in it; values of every node or row are columns of the
+narrowest integer type, concatenated, gzipped and written in base64. A tree is the number of children of each node in
+post-order. `assets/blocks.js` reads a block; `unpack` does the same for the tests.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from pomona.trees.drawing import shortened, visible
 ALIGNED = 8  # typed arrays begin at multiples of their width
 
 
-def pack(arrays: Mapping[str, npt.NDArray[Any]], **said: Any) -> dict[str, Any]:
-    """One block of these columns; `said` goes beside them as it is."""
+def pack(arrays: Mapping[str, npt.NDArray[Any]], **more: Any) -> dict[str, Any]:
+    """One block of these columns; `more` is put beside them unchanged."""
     places: dict[str, list[Any]] = {}
     parts: list[bytes] = []
     at = 0
@@ -40,7 +40,7 @@ def pack(arrays: Mapping[str, npt.NDArray[Any]], **said: Any) -> dict[str, Any]:
         parts.append(content)
         at += len(content)
     squeezed = gzip.compress(b"".join(parts), 6, mtime=0)
-    return {**said, "arrays": places, "bytes": base64.b64encode(squeezed).decode()}
+    return {**more, "arrays": places, "bytes": base64.b64encode(squeezed).decode()}
 
 
 def unpack(block: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
@@ -96,7 +96,7 @@ def corpus_block(corpus: Corpus, rows: int) -> dict[str, Any]:
 
 
 def bracketed(corpus: Corpus) -> bool:
-    """Whether a sentence is its tree written out, operator first and `]` last: lists have tokens of their own."""
+    """Whether sentences are their trees in brackets, operator first and `]` last: lists have tokens of their own."""
     if corpus.width != 1 or "]" not in corpus.vocabulary:
         return False
     forest = corpus.forest
@@ -116,7 +116,7 @@ def answered(places: Ints, outcomes: Sequence[Any]) -> tuple[npt.NDArray[np.int6
 
 
 def answers_block(entry: Entry, name: str, rows: int) -> dict[str, Any]:
-    """What one run said about the first rows: its answers, which are right, and its trees if it chose any."""
+    """The first rows of one run: its answers, which of them are right, and its trees if it built any."""
     assert entry.evaluation is not None
     predictions = entry.predictions
     assert isinstance(predictions, Predictions)

@@ -1,13 +1,12 @@
-"""The page: one file, put together from a template, a style, our scripts, a chart library and the data.
+"""The page: one file, made from a template, a style, our scripts, a chart library and the data.
 
     made = report(["runs/tree", "results/listops_2018.json"], "report")
     made.page, made.figures, made.notes
 
 Everything is inside `index.html`, because a page on disk has no origin to load more from. Its content security policy
-allows nothing but the scripts and the style whose SHA-256 it names: no eval, no inline handler, no request. Data stand
-in JSON blocks, which are not run, with `<`, `>` and `&` written as codes, so that no name can end a block. The chart
-library is Vega-Lite with its AST interpreter; it comes out of the installed package `vl-convert-python`, nothing is
-fetched.
+allows only the scripts and the style whose SHA-256 it names: no eval, no inline handler, no request. Data are in JSON
+blocks, which are not executed; `<`, `>` and `&` are escaped in them, so that no name can end a block. The chart library
+is Vega-Lite with its AST interpreter, from the installed package `vl-convert-python`; nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Made:
-    """What was written, and what the report could not show."""
+    """The files that were written, and notes on what the report could not show."""
 
     page: Path
     figures: tuple[Path, ...]

@@ -28,7 +28,7 @@ MANY = len(COLOURS)  # runs beyond which colours stand for models, not for runs
 
 
 class Names:
-    """What runs are called in a plot, and what their colours stand for."""
+    """The names of runs in a plot, and what their colours stand for."""
 
     def __init__(self, found: Report) -> None:
         short = [shortened(name) for name in found.names]
@@ -82,8 +82,8 @@ def _caption(with_rungs: bool) -> str:
     words = f"Lines with dots are runs, with 95 % Wilson intervals; groups of fewer than {FEW} examples are left out."
     if with_rungs:
         words += (
-            " Dashed grey lines see only part of an example: a run above all of them on deep or long examples has "
-            "learnt more than these."
+            " Dashed grey lines are baselines that see only part of an example: a run above all of them on deep or "
+            "long examples has learnt more than these."
         )
     return words
 
@@ -118,7 +118,7 @@ def _enough(rows: list[Row]) -> list[Row]:
 
 
 def drawn_rungs(test: Test) -> list[Rung]:
-    """The rungs that are drawn as curves: well-known ones, else as many as there are dashes for."""
+    """The baselines that are drawn as curves: the well-known ones, else as many as there are dash patterns."""
     rungs = [rung for rung in test.ladder.rungs[1:] if not np.isnan(rung.accuracy)] if test.ladder else []
     known = [rung for rung in rungs if rung.name in DRAWN_RUNGS]
     return known if len(known) > 3 else [rung for rung in rungs if rung.answers is not None][: len(DASHES)]
@@ -219,8 +219,8 @@ def _whole_ladder(number: int, test: Test, named: Names) -> Plot:
         },
     ]  # fmt: skip
     caption = (
-        f"Grey bars: what each piece of information is worth on this test, learnt from {test.ladder.learnt_from}. "
-        "Upright lines: the runs."
+        f"Grey bars: the accuracy of baselines that see only part of the input, learnt from {test.ladder.learnt_from}. "
+        "Vertical lines: the runs."
     )
     return Plot(
         f"ladder-{number + 1}", f"accuracy-{number}", "The shortcut ladder", caption,
@@ -232,7 +232,7 @@ def _whole_ladder(number: int, test: Test, named: Names) -> Plot:
 
 
 def depth_plots(number: int, test: Test, named: Names) -> Iterator[Plot]:
-    """How many answers are those of an evaluator that opens the top k levels, for each k."""
+    """The share of answers that equal those of an evaluator that opens the top k levels, for each k."""
     rows: list[Row] = []
     order: list[str] = []
     for entry in test.entries:
@@ -261,7 +261,7 @@ def depth_plots(number: int, test: Test, named: Names) -> Iterator[Plot]:
     }  # fmt: skip
     yield Plot(
         f"effective-depth-{number + 1}", f"depth-{number}", "Effective depth",
-        "How many of a run's answers an evaluator gives that opens only the top k levels; the dot is the best k.",
+        "The share of a run's answers that an evaluator of the top k levels gives as well; the dot is the best k.",
         {
             "height": 260,
             "data": {"values": rows},
@@ -324,7 +324,7 @@ TREES = {
 
 
 def tree_plots(number: int, test: Test, named: Names) -> Iterator[Plot]:
-    """Parse F1 of the runs that choose trees."""
+    """Parse F1 of the runs that build trees."""
     rows = [
         {**named.about(entry.run), "against": title, "share": entry.scores["trees"][key]["value"]}
         for entry in test.entries
@@ -334,7 +334,7 @@ def tree_plots(number: int, test: Test, named: Names) -> Iterator[Plot]:
     if rows:
         yield Plot(
             f"trees-{number + 1}", f"trees-{number}", "Trees: F1 of constituents",
-            "How far the trees that a model chose agree with the gold ones, and with trees that need no model.",
+            "How far the trees that a model built agree with the gold ones, and with left- and right-branching trees.",
             {
                 "height": 26 * len({row["against"] for row in rows}),
                 "data": {"values": rows},

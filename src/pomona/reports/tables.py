@@ -53,8 +53,8 @@ def _cell(entry: Entry | None) -> dict[str, str]:
 
 
 def depth_words(found: Report, test: Test) -> list[tuple[str, str]]:
-    """What is known of the effective depth of each run, in a sentence or two."""
-    said = []
+    """The effective depth of each run, in a sentence or two."""
+    sentences = []
     for entry in test.entries:
         depth = entry.depth
         if depth is None:
@@ -67,8 +67,8 @@ def depth_words(found: Report, test: Test) -> list[tuple[str, str]]:
         )
         if not depth["fits"]:
             words = f"None of these describes it well: {'; '.join(depth['unlike'])}. Nearest: {words}"
-        said.append((found.names[entry.run], words))
-    return said
+        sentences.append((found.names[entry.run], words))
+    return sentences
 
 
 def measure_rows(found: Report, test: Test) -> list[tuple[str, str, str]]:
@@ -178,7 +178,7 @@ def _verdict(certificate: Certificate) -> str:
 
 
 def fit_rows(found: Report) -> list[dict[str, Any]]:
-    """What is known of each TRE fit."""
+    """The numbers of each TRE fit."""
     rows = []
     for number, (path, fit) in enumerate(found.inputs.fits):
         certificate, shuffled = fit["certificate"], fit.get("shuffle") or {}

@@ -48,21 +48,22 @@ def ladder(
     """
     from pomona.base.errors import MeasureError
     from pomona.base.registry import parse_settings
-    from pomona.data.sources import corpus_from, training_for
+    from pomona.data.sources import corpus_from
+    from pomona.evaluation.baselines import Baselines, learning_examples
     from pomona.shortcuts.ladder import ladder as make
 
     chosen = parse_settings(settings or [])
     whole = corpus_from(source, split=split, seed=seed, size=None, settings=chosen)
     corpus = whole[:size]
-    learn = corpus_from(train, split="train", seed=seed) if train else training_for(corpus)
+    learn = corpus_from(train, split="train", seed=seed) if train else learning_examples(corpus)
     made = make(corpus, learn, levels=levels)
-    depths: list[EffectiveDepth] = []
+    depths: tuple[EffectiveDepth, ...] = ()
     notes: list[str] = []
     if predictions is not None:
         given = _answers(corpus, predictions, len(whole))
         made = _with_model(made, corpus, given, predictions.name)
         try:
-            depths = _depths(corpus, given, learn, train_depth)
+            depths = Baselines(corpus, learn, train_depth).depths(given)
         except MeasureError as error:
             notes.append(f"No effective depth: {error}.")
     questions = made.rungs[0].right.shape[1]
@@ -106,19 +107,6 @@ def _with_model(made: Ladder, corpus: Corpus, given: npt.NDArray[np.int64], name
 
     rung = Rung(f"predictions ({name})", "the model", (given == asked(corpus)).astype(float), given)
     return dataclasses.replace(made, rungs=(*made.rungs, rung))
-
-
-def _depths(
-    corpus: Corpus, given: npt.NDArray[np.int64], learn: Corpus | None, train_depth: int | None
-) -> list[EffectiveDepth]:
-    from pomona.shortcuts.effective_depth import effective_depth
-
-    outcomes = [*corpus.outcomes, None]  # -1, which is no answer, reads the last one
-    said = [[outcomes[one] for one in row] for row in given.tolist()]
-    return [
-        effective_depth(corpus, said, train=learn, question=question, train_depth=train_depth)
-        for question in range(given.shape[1])
-    ]
 
 
 def _answers(corpus: Corpus, path: Path, whole: int) -> npt.NDArray[np.int64]:
