@@ -7,133 +7,146 @@
     pm.write(corpus, "test.parquet")
     assert pm.verify("test.parquet").holds
 
-The names below are the whole public face; each is loaded when it is first touched.
+The names below are the public face: values, verbs, what a new entry is made of, and the registries. What is needed less
+often is in `pm.trees`, `pm.data`, `pm.fairness`, `pm.shortcuts` and `pm.representations`. Everything is loaded when it
+is first used.
 """
 
 from __future__ import annotations
 
-import importlib
+import warnings
 from typing import TYPE_CHECKING, Any
+
+from pomona.base.lazy_names import lazy_names, value_at
 
 __version__ = "0.1.0"
 
-_HOME = {
+_HOMES = {
+    # values
     "Certificate": "fairness",
     "Corpus": "data.corpus",
-    "Answers": "data.answers",
-    "Comparison": "evaluation.comparison",
     "Evaluation": "evaluation.evaluation",
     "Example": "data.corpus",
     "Forest": "trees.forest",
-    "Operator": "trees.operators",
     "PomonaError": "base.errors",
-    "Predictions": "training.predictions",
     "Recipe": "training.recipe",
     "Run": "training.run",
     "Score": "evaluation.score",
-    "Task": "data.task",
     "TreFit": "representations.tre",
+    # verbs
     "certify": "fairness",
-    "accuracy": "evaluation.accuracy",
-    "best_accuracy": "shortcuts.ladder",
-    "check": "fairness",
-    "compose": "fairness",
-    "fair_for": "fairness",
-    "fold": "fairness",
-    "learn": "fairness",
     "compare": "evaluation.comparison",
-    "compare_fits": "representations.tre",
-    "copy_arguments": "trees.links",
-    "copy_ceiling": "shortcuts.ladder",
-    "define_operator": "trees.operators",
-    "denote": "trees.operators",
     "describe": "data.statistics",
-    "draw": "trees.drawing",
-    "effective_depth": "shortcuts.effective_depth",
     "evaluate": "evaluation.subjects",
     "generate": "data.task",
     "ladder": "shortcuts.ladder",
-    "latent_tre": "representations.tre",
-    "minimal": "fairness",
-    "mirror": "fairness",
-    "model": "models.model:MODELS.add",
-    "parse_f1": "evaluation.parse_f1",
-    "partial_correlation": "representations.tre",
+    "measure": "evaluation.measure",
     "predict": "training.predict",
     "read": "data.formats",
-    "read_answers": "data.answers",
-    "read_orchard": "tasks.orchard.text:read",
     "report": "reports",
     "represent": "training.predict",
     "reproduce": "papers.reproduce",
-    "read_tree": "trees.brackets:read",
-    "steps": "trees.operators",
-    "stream": "data.task",
-    "svg": "trees.drawing",
-    "task": "data.task:TASKS.add",
-    "topographic_similarity": "representations.topographic",
     "train": "training.loop",
     "tre": "representations.tre",
-    "tre_layers": "representations.tre",
-    "tree_edit_distance": "representations.edit_distance",
     "verify": "data.verification",
     "write": "data.formats",
-    "write_answers": "data.answers",
-    "write_inputs": "data.answers",
-    "write_tree": "trees.brackets:write",
+    # a new entry: decorators, base classes, and what their methods take and return
+    "model": "models.model:MODELS.add",
+    "paper": "papers.reproduce:PAPERS.add",
+    "task": "data.task:TASKS.add",
+    "ItemMeasure": "evaluation.measure",
+    "Measure": "evaluation.measure",
+    "Model": "models.model",
+    "Output": "models.model",
+    "Paper": "papers.reproduce",
+    "Shape": "models.model",
+    "Task": "data.task",
+    # registries
+    "MEASURES": "evaluation.measure",
+    "MODELS": "models.model",
+    "PAPERS": "papers.reproduce",
+    "TASKS": "data.task",
 }
 
-__all__ = [*_HOME, "__version__"]
+_ROOMS = ("data", "fairness", "representations", "shortcuts", "trees")
+
+_MOVED = {  # names that were here before, and their place now; they still work, with a warning
+    "Answers": "data",
+    "Comparison": "evaluation.comparison",
+    "Operator": "trees",
+    "Predictions": "training.predictions",
+    "accuracy": "evaluation.accuracy",
+    "best_accuracy": "shortcuts",
+    "check": "fairness",
+    "compare_fits": "representations",
+    "compose": "fairness",
+    "copy_arguments": "trees",
+    "copy_ceiling": "shortcuts",
+    "define_operator": "trees",
+    "denote": "trees",
+    "draw": "trees",
+    "effective_depth": "shortcuts.effective_depth",
+    "fair_for": "fairness",
+    "fold": "fairness",
+    "latent_tre": "representations",
+    "learn": "fairness",
+    "minimal": "fairness",
+    "mirror": "fairness",
+    "parse_f1": "evaluation.parse_f1",
+    "partial_correlation": "representations",
+    "read_answers": "data",
+    "read_orchard": "tasks.orchard.text:read",
+    "read_tree": "trees:read",
+    "steps": "trees",
+    "stream": "data",
+    "svg": "trees",
+    "topographic_similarity": "representations",
+    "tre_layers": "representations",
+    "tree_edit_distance": "representations",
+    "write_answers": "data",
+    "write_inputs": "data",
+    "write_tree": "trees:write",
+}
+
+__all__ = [*_HOMES, *_ROOMS, "__version__"]
 
 if TYPE_CHECKING:
+    from pomona import data, fairness, representations, shortcuts, trees
     from pomona.base.errors import PomonaError
-    from pomona.data.answers import Answers, read_answers, write_answers, write_inputs
     from pomona.data.corpus import Corpus, Example
     from pomona.data.formats import read, write
     from pomona.data.statistics import describe
-    from pomona.data.task import TASKS, Task, generate, stream
+    from pomona.data.task import TASKS, Task, generate
     from pomona.data.verification import verify
-    from pomona.evaluation.accuracy import accuracy
-    from pomona.evaluation.comparison import Comparison, compare
+    from pomona.evaluation.comparison import compare
     from pomona.evaluation.evaluation import Evaluation
-    from pomona.evaluation.parse_f1 import parse_f1
+    from pomona.evaluation.measure import MEASURES, ItemMeasure, Measure, measure
     from pomona.evaluation.score import Score
     from pomona.evaluation.subjects import evaluate
-    from pomona.fairness import Certificate, certify, check, compose, fair_for, fold, learn, minimal, mirror
-    from pomona.models.model import MODELS
-    from pomona.papers.reproduce import reproduce
+    from pomona.fairness import Certificate, certify
+    from pomona.models.model import MODELS, Model, Output, Shape
+    from pomona.papers.reproduce import PAPERS, Paper, reproduce
     from pomona.reports import report
-    from pomona.representations.edit_distance import tree_edit_distance
-    from pomona.representations.topographic import topographic_similarity
-    from pomona.representations.tre import TreFit, compare_fits, latent_tre, partial_correlation, tre, tre_layers
-    from pomona.shortcuts.effective_depth import effective_depth
-    from pomona.shortcuts.ladder import best_accuracy, copy_ceiling, ladder
-    from pomona.tasks.orchard.text import read as read_orchard
+    from pomona.representations.tre import TreFit, tre
+    from pomona.shortcuts.ladder import ladder
     from pomona.training.loop import train
     from pomona.training.predict import predict, represent
-    from pomona.training.predictions import Predictions
     from pomona.training.recipe import Recipe
     from pomona.training.run import Run
-    from pomona.trees.brackets import read as read_tree
-    from pomona.trees.brackets import write as write_tree
-    from pomona.trees.drawing import draw, svg
     from pomona.trees.forest import Forest
-    from pomona.trees.links import copy_arguments
-    from pomona.trees.operators import Operator, define_operator, denote, steps
 
-    task = TASKS.add
-    model = MODELS.add
+    task, model, paper = TASKS.add, MODELS.add, PAPERS.add
+
+_get, _names = lazy_names(__name__, _HOMES | {room: f"{room}:" for room in _ROOMS})
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"pomona has no {name!r}; it offers {', '.join(sorted(_HOME))}")
-    module, _, path = _HOME[name].partition(":")
-    value: Any = importlib.import_module(f"pomona.{module}")
-    for part in (path or name).split("."):
-        value = getattr(value, part)
-    globals()[name] = value
-    return value
+    if name not in _MOVED:
+        return _get(name)
+    module, _, path = _MOVED[name].partition(":")
+    message = f"pomona.{name} is deprecated: use pomona.{module}.{path or name}"
+    warnings.warn(message, DeprecationWarning, stacklevel=2)
+    return value_at(__name__, _MOVED[name], name)
 
 
 def __dir__() -> list[str]:

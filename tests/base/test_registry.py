@@ -85,7 +85,8 @@ class Measured:
     [
         {"width": 3, "count": 4, "name": "a", "warm": True},  # plain values, taken as they are
         {"width": 3, "count": 4, "name": "a", "warm": True, "sizes": [1, 2]},  # a list, converted
-        {"count": True, "width": "3", "sizes": ["1"]},  # texts and truth values that can be read as numbers
+        {"count": True},  # a truth value is also a number, but not of that type
+        {"width": "3", "sizes": ["1"]},  # texts that can be read as numbers
     ],
 )
 def test_plain_settings_are_as_if_converted(settings: dict[str, object]) -> None:

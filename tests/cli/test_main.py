@@ -386,16 +386,22 @@ def test_an_interruption_is_130_and_says_that_nothing_is_left(
     assert list(tmp_path.iterdir()) == []
 
 
-# Numba itself loads scipy and scipy.linalg, for its own matrix products; none of the other parts may follow.
-SCIPY = ["scipy.special", "scipy.stats", "scipy.optimize", "scipy.sparse"]
+SCIPY = ["scipy.linalg", "scipy.special", "scipy.stats", "scipy.optimize", "scipy.sparse"]  # Numba loads the top only
 
 
 @pytest.mark.parametrize(
     ("arguments", "never"),
     [
-        (["--help"], ["torch", "scipy", "matplotlib", "numba", "pyarrow", "numpy"]),
+        (["--help"], ["torch", "scipy", "matplotlib", "numba", "pyarrow", "numpy", "pydantic", "typer.rich_utils"]),
+        (["ls", "listops"], ["torch", "scipy", "matplotlib", "numba", "pyarrow"]),
+        pytest.param(
+            ["ls", "papers"],
+            ["torch", "scipy", "matplotlib", "numba", "pyarrow"],
+            marks=pytest.mark.xfail(strict=True, reason="tre_2019 declares its paper beside its experiments"),
+        ),
         (["generate", "listops/d20s", "--out", "OUT", *SMALL], ["torch", "matplotlib", *SCIPY]),
-        (["show", "listops/d20s", *SMALL], ["torch", "matplotlib", *SCIPY]),
+        (["generate", "listops/d20s", "--out", "OUT", "-f", "tsv", *SMALL], ["torch", "pyarrow", *SCIPY]),
+        (["show", "listops/d20s", *SMALL], ["torch", "matplotlib", "pyarrow", *SCIPY]),
     ],
 )
 def test_what_is_not_needed_is_not_loaded(tmp_path: Path, arguments: list[str], never: list[str]) -> None:
@@ -405,7 +411,8 @@ def test_what_is_not_needed_is_not_loaded(tmp_path: Path, arguments: list[str], 
         f"print(sorted(set({never!r}) & set(sys.modules)), file=sys.stderr)"
     )
     command = [sys.executable, "-c", code, *[str(tmp_path) if one == "OUT" else one for one in arguments]]
-    ran = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=True)
+    for _ in range(2):  # the first may compile loops, for which Numba loads more
+        ran = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=True)
     assert ran.stderr.splitlines()[-1] == "[]"
 
 

@@ -46,23 +46,23 @@ def right(corpus: pm.Corpus) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", ["corpus", "pairs"])
 def test_what_is_written_reads_back(request: pytest.FixtureRequest, tmp_path: Path, name: str) -> None:
     some: pm.Corpus = request.getfixturevalue(name)
-    lines = [json.loads(line) for line in pm.write_inputs(some, tmp_path / "in.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in pm.data.write_inputs(some, tmp_path / "in.jsonl").read_text().splitlines()]
     assert [(line["id"], line["input"]) for line in lines] == [(one.id, one.text) for one in some]
     assert all(set(line) == {"id", "input"} for line in lines)  # no answer slips out
     random = np.random.default_rng(1)
     given = random.integers(-1, 10, some.targets.shape)
-    path = pm.write_answers(some, Answers("mine", given), tmp_path / "answers.jsonl")
+    path = pm.data.write_answers(some, Answers("mine", given), tmp_path / "answers.jsonl")
     lines = path.read_text().splitlines()
     path.write_text("\n".join(random.permutation(lines).tolist()))  # the order of lines is nothing
-    np.testing.assert_array_equal(pm.read_answers(path, some).given, given)
+    np.testing.assert_array_equal(pm.data.read_answers(path, some).given, given)
 
 
 def test_inputs_with_answers_score_full_marks(corpus: pm.Corpus, pairs: pm.Corpus, tmp_path: Path) -> None:
     for some in (corpus, pairs):
-        path = pm.write_inputs(some, tmp_path / "in.jsonl", answers=True)
+        path = pm.data.write_inputs(some, tmp_path / "in.jsonl", answers=True)
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         write(tmp_path / "out.jsonl", [{"id": row["id"], "prediction": row["answer"]} for row in rows])
-        np.testing.assert_array_equal(pm.read_answers(tmp_path / "out.jsonl", some).given, some.targets)
+        np.testing.assert_array_equal(pm.data.read_answers(tmp_path / "out.jsonl", some).given, some.targets)
 
 
 @pytest.mark.parametrize(("suffix", "mark"), [(".csv", ","), (".tsv", "\t")])
@@ -70,13 +70,13 @@ def test_tables(corpus: pm.Corpus, tmp_path: Path, suffix: str, mark: str) -> No
     lines = [mark.join(("prediction", "id"))] + [mark.join((str(one.target[0]), one.id)) for one in corpus]
     path = tmp_path / f"answers{suffix}"
     path.write_text("\r\n".join(lines))
-    np.testing.assert_array_equal(pm.read_answers(path, corpus).given, corpus.targets)
+    np.testing.assert_array_equal(pm.data.read_answers(path, corpus).given, corpus.targets)
     path.write_text(mark.join(("prediction", "key")) + "\n")
     with pytest.raises(FormatError, match="line 1: the first line must name the columns id and prediction"):
-        pm.read_answers(path, corpus)
+        pm.data.read_answers(path, corpus)
     path.write_text("\n".join([*lines[:3], lines[3] + mark + "7"]))
     with pytest.raises(FormatError, match="line 4: this line has another number of columns"):
-        pm.read_answers(path, corpus)
+        pm.data.read_answers(path, corpus)
 
 
 # -- forms of an answer ----------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_what_is_wrong_with_ids_is_listed(corpus: pm.Corpus, tmp_path: Path) -> 
         tmp_path / "a.jsonl", [*lines[12:], lines[20], {"id": "nobody", "prediction": 1}, {"id": 7, "prediction": 1}]
     )
     with pytest.raises(FormatError) as caught:
-        pm.read_answers(path, corpus)
+        pm.data.read_answers(path, corpus)
     told = str(caught.value)
     first = ", ".join(one.id for one in corpus[:10])
     assert f"a.jsonl: 12 examples without a prediction: {first}, ...; " in told
@@ -155,15 +155,15 @@ def test_a_line_that_cannot_be_read_is_named(corpus: pm.Corpus, tmp_path: Path, 
     path = tmp_path / "a.jsonl"
     path.write_bytes((json.dumps(right(corpus)[0]) + "\n" + line + "\n").encode("utf-8", "surrogateescape"))
     with pytest.raises(FormatError) as caught:
-        pm.read_answers(path, corpus)
+        pm.data.read_answers(path, corpus)
     assert words in str(caught.value)
 
 
 def test_an_empty_file_and_no_file(corpus: pm.Corpus, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="the file is empty"):
-        pm.read_answers(write(tmp_path / "a.jsonl", ["", "  "]), corpus)
+        pm.data.read_answers(write(tmp_path / "a.jsonl", ["", "  "]), corpus)
     with pytest.raises(FormatError, match="cannot be read: No such file"):
-        pm.read_answers(tmp_path / "b.jsonl", corpus)
+        pm.data.read_answers(tmp_path / "b.jsonl", corpus)
 
 
 def test_as_many_predictions_as_examples(corpus: pm.Corpus) -> None:
@@ -178,7 +178,7 @@ def test_trees_in_either_notation(corpus: pm.Corpus, tmp_path: Path) -> None:
     gold = binarise(corpus.forest)
     for texts in (brackets.write(corpus.forest), brackets.write(gold)):
         lines = [{**line, "tree": text} for line, text in zip(right(corpus), texts, strict=True)]
-        found = pm.read_answers(write(tmp_path / "a.jsonl", lines), corpus).trees
+        found = pm.data.read_answers(write(tmp_path / "a.jsonl", lines), corpus).trees
         assert found is not None
         assert brackets.write(found) == brackets.write(gold)
 
@@ -190,8 +190,8 @@ def test_answers_with_trees_read_back(corpus: pm.Corpus, tmp_path: Path) -> None
     symbol = np.full(len(trees.symbol), len(names) - 1, np.int16)
     symbol[trees.leaf] = [names.index(word) for word in words]
     named = dataclasses.replace(trees, symbol=symbol, names=names)
-    path = pm.write_answers(corpus, Answers("right", corpus.targets.astype(np.int64), named), tmp_path / "a.jsonl")
-    found = pm.read_answers(path, corpus).trees
+    path = pm.data.write_answers(corpus, Answers("right", corpus.targets.astype(np.int64), named), tmp_path / "a.jsonl")
+    found = pm.data.read_answers(path, corpus).trees
     assert found is not None
     np.testing.assert_array_equal(found.parent, trees.parent)
 
@@ -210,7 +210,7 @@ def test_a_tree_that_does_not_fit_is_named(tmp_path: Path, tree: Any, words: str
     node = {"type": "MAX", "value": 9, "children": [{"type": "2", "value": 2}, {"type": "9", "value": 9}]}
     some = pm.read(write(tmp_path / "data.jsonl", [{"id": "x", "tree": node}]))
     with pytest.raises(FormatError) as caught:
-        pm.read_answers(write(tmp_path / "a.jsonl", [{"id": "x", "prediction": 9, "tree": tree}]), some)
+        pm.data.read_answers(write(tmp_path / "a.jsonl", [{"id": "x", "prediction": 9, "tree": tree}]), some)
     assert words in str(caught.value)
 
 
@@ -218,7 +218,7 @@ def test_trees_for_all_or_for_none(corpus: pm.Corpus, pairs: pm.Corpus, tmp_path
     lines = right(corpus)
     lines[4]["tree"] = corpus[4].text
     with pytest.raises(FormatError, match=f"1 of 40 predictions have a tree; the first without is {corpus[0].id!r}"):
-        pm.read_answers(write(tmp_path / "a.jsonl", lines), corpus)
+        pm.data.read_answers(write(tmp_path / "a.jsonl", lines), corpus)
     with pytest.raises(FormatError, match="trees are compared where an example has one; here it has 2"):
         trees_over(pairs, pairs.texts)
 
@@ -246,8 +246,8 @@ def with_outcomes(path: Path, *values: Any) -> pm.Corpus:
 def test_whatever_the_outcomes_are_answers_come_back(tmp_path: Path, values: tuple[Any, ...]) -> None:
     some = with_outcomes(tmp_path / "own.jsonl", *values)
     for places in (some.targets.astype(np.int64), np.full(some.targets.shape, -1, np.int64)):
-        path = pm.write_answers(some, Answers("mine", places), tmp_path / "answers.jsonl")
-        np.testing.assert_array_equal(pm.read_answers(path, some).given, places)
+        path = pm.data.write_answers(some, Answers("mine", places), tmp_path / "answers.jsonl")
+        np.testing.assert_array_equal(pm.data.read_answers(path, some).given, places)
 
 
 def test_an_answer_that_is_no_outcome_may_read_like_one(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_a_comma_alone_does_not_make_two_questions(tmp_path: Path, target: str) 
 def test_a_table_whose_first_line_cannot_be_taken(corpus: pm.Corpus, tmp_path: Path, names: str) -> None:
     (tmp_path / "a.csv").write_text(f"{names}\nq,1,2\n")
     with pytest.raises(FormatError, match=r"once each|no table we can read"):
-        pm.read_answers(tmp_path / "a.csv", corpus)
+        pm.data.read_answers(tmp_path / "a.csv", corpus)
 
 
 def test_brackets_around_one_thing_group_nothing(tmp_path: Path) -> None:

@@ -227,8 +227,8 @@ def test_a_run_of_your_own_model_by_the_command(call: Call, tmp_path: Path) -> N
     assert trained[0] == 0
     assert json.loads(trained[1])["recipe"]["model"] == "somebodys_mean:MeanOfWords"
     where = ["--data", "listops/d20s", "--set", "train=100", "--set", "dev=10", "--set", "test=20", "--no-ladder"]
-    MODELS._entries.pop("somebodys_mean:MeanOfWords")  # as in another process
-    MODELS._trusted.clear()
+    pm.MODELS._entries.pop("somebodys_mean:MeanOfWords")  # as in another process
+    pm.MODELS._trusted.clear()
     status, _, err = call("evaluate", "run", *where)
     assert status == 3
     assert "is code of your own, and was not imported: add --import somebodys_mean" in err

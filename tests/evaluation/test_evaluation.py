@@ -387,7 +387,7 @@ def test_a_model_of_your_own_trains_and_is_trusted_only_when_named(own: str, tmp
     assert found.given.tolist() == pm.evaluate(str(tmp_path / "run"), corpus, ladders=False).given.tolist()
     assert found.name == str(tmp_path / "run")
     predictions = pm.predict(run, corpus)
-    assert found.accuracy.value == pm.accuracy(corpus, predictions).value
+    assert found.accuracy.value == accuracy(corpus, predictions).value
     assert pm.evaluate(predictions, corpus, ladders=False).accuracy.value == found.accuracy.value
     with pytest.raises(MeasureError, match="50 examples"):
         pm.evaluate(predictions, corpus[:50])
@@ -396,7 +396,7 @@ def test_a_model_of_your_own_trains_and_is_trusted_only_when_named(own: str, tmp
 def test_a_corpus_by_name_and_a_file_by_path(tmp_path: Path) -> None:
     corpus = pm.generate("propositional/paper", split="test")
     path = tmp_path / "a.jsonl"
-    pm.write_answers(corpus, Answers("x", corpus.targets.astype(np.int64)), path)
+    pm.data.write_answers(corpus, Answers("x", corpus.targets.astype(np.int64)), path)
     assert pm.evaluate(path, "propositional/paper", ladders=False).accuracy.value == 1.0
     with pytest.raises(FormatError, match="without a prediction"):
         pm.evaluate(str(path), data("listops"))

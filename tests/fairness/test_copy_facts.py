@@ -96,7 +96,7 @@ def test_answered_are_the_examples_without_a_new_index(settings: dict[str, Any])
         return
     assert 0 < certificate.answered == fine.sum() < len(test)
     np.testing.assert_array_equal(answers.right_throughout, fine)
-    ceiling = pm.copy_ceiling(test, known)
+    ceiling = pm.shortcuts.copy_ceiling(test, known)
     assert (ceiling.right[fine] == 1).all()
     assert ceiling.right[~fine].prod(axis=1).min() < 1
     assert certificate.answered / len(test) < ceiling.accuracy

@@ -58,7 +58,7 @@ def same_distribution(ours: collections.Counter[Any], theirs: collections.Counte
 )
 def test_examples_of_the_paper(text: str, answers: list[int]) -> None:
     forest = read(text)
-    assert pm.denote(forest)[forest.root].tolist() == answers
+    assert pm.trees.denote(forest)[forest.root].tolist() == answers
     assert oracle.stack_answers(text) == answers
 
 
@@ -95,7 +95,7 @@ def test_answers_by_three_evaluators(settings: dict[str, Any]) -> None:
         for example in corpus:
             trees = oracle.parse(example.text)
             assert list(example.target) == oracle.answers(trees) == oracle.stack_answers(example.text)
-        np.testing.assert_array_equal(pm.denote(corpus.forest), corpus.values)
+        np.testing.assert_array_equal(pm.trees.denote(corpus.forest), corpus.values)
         corpus.forest.checked()
         again = read(corpus[0].text)
         assert again == corpus[0].trees
@@ -245,7 +245,7 @@ def test_full_dependency(operators: tuple[str, ...]) -> None:
     assert (corpus.tree_nesting == 8).all()
     assert (corpus.tree_dependency[:, 0] == 8).all()
     assert (corpus.tree_dependency[:, 1] >= 8).all()  # what a COPY quotes comes on top
-    np.testing.assert_array_equal(pm.denote(corpus.forest), corpus.values)
+    np.testing.assert_array_equal(pm.trees.denote(corpus.forest), corpus.values)
 
 
 def test_full_dependency_of_positions_has_the_distribution_of_rejection() -> None:
@@ -349,7 +349,7 @@ def test_errors_about_splits() -> None:
 def test_an_operator_of_the_users_own() -> None:
     algebra.define_operator(algebra.Operator("SPREAD", lambda xs: max(xs) - min(xs)))
     corpus = pm.generate(small(operators=("SPREAD", "MIN")), split="test-3", size=20)
-    np.testing.assert_array_equal(pm.denote(corpus.forest), corpus.values)
+    np.testing.assert_array_equal(pm.trees.denote(corpus.forest), corpus.values)
     assert corpus.targets.shape == (20, 2)
     with pytest.raises(SpecError, match="built-in operators only"):
         small(operators=("SPREAD",), dependency="full")

@@ -1,6 +1,6 @@
-"""JSON nested without limit. The standard reader recurses and gives up near a thousand levels; this one keeps a stack.
+"""JSON of any nesting depth. The standard reader recurses and stops near a thousand levels; this one keeps a stack.
 
-It is many times slower and therefore the second choice: `json.loads` first, this on RecursionError.
+It is many times slower, and therefore the second choice: call `json.loads` first, and this on RecursionError.
 """
 
 from __future__ import annotations
@@ -19,66 +19,100 @@ def loads(text: str) -> Any:
     >>> loads('{"a": [1, {"b": null}]}')
     {'a': [1, {'b': None}]}
     """
-    decode = json.JSONDecoder().decode
-    scan = json.decoder.scanstring  # type: ignore[attr-defined]
-    root: list[Any] = []
-    stack: list[Any] = [root]  # containers still open; the last receives the next value
-    names: list[str | None] = [None]  # the member name that the next value of each goes under
-    place = _SPACE.match(text, 0).end()  # type: ignore[union-attr]
-    expecting = "value"
-    while True:
-        if place >= len(text):
-            break
-        here = text[place]
-        if expecting in ("value", "first") and here in '{["-0123456789tfn':
-            if here in "{[":
-                made: Any = {} if here == "{" else []
-                _put(stack[-1], names[-1], made)
-                stack.append(made)
-                names.append(None)
-                place += 1
-                expecting = "first" if here == "[" else "first name"
+    return _Reader(text).read()
+
+
+class _Reader:
+    """Reads a text from left to right. `expecting` is what may come next:
+
+    value         a value                         first         a value, or the end of the list
+    name          the name of a member            first name    a name, or the end of the object
+    more          a comma, or the end of the container
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text, self.position = text, 0
+        self.root: list[Any] = []
+        self.open: list[Any] = [self.root]  # the containers that are not closed; the last receives the next value
+        self.names: list[str | None] = [None]  # of each open container, the name that the next value belongs to
+        self.expecting = "value"
+
+    def read(self) -> Any:
+        self._skip_space()
+        while self.position < len(self.text):
+            self._step(self.text[self.position])
+            self._skip_space()
+        if len(self.open) > 1 or not self.root:
+            raise self._error("Expecting value")
+        return self.root[0]
+
+    def _step(self, character: str) -> None:
+        """Read one value, name, bracket or comma, which begins with this character."""
+        if self.expecting in ("value", "first") and character in '{["-0123456789tfn':
+            if character in "{[":
+                self._open({} if character == "{" else [])
             else:
-                if here == '"':
-                    value, place = scan(text, place + 1)
-                else:
-                    match = _SCALAR.match(text, place)
-                    if match is None:
-                        raise json.JSONDecodeError("Expecting value", text, place)
-                    value, place = decode(match.group()), match.end()
-                _put(stack[-1], names[-1], value)
-                expecting = "more"
-        elif expecting in ("name", "first name") and here == '"':
-            name, place = scan(text, place + 1)
-            place = _SPACE.match(text, place).end()  # type: ignore[union-attr]
-            if text[place : place + 1] != ":":
-                raise json.JSONDecodeError("Expecting ':' delimiter", text, place)
-            names[-1] = name
-            place += 1
-            expecting = "value"
-        elif len(stack) > 1 and (
-            (here == "]" and isinstance(stack[-1], list) and expecting in ("first", "more"))
-            or (here == "}" and isinstance(stack[-1], dict) and expecting in ("first name", "more"))
-        ):
-            stack.pop()
-            names.pop()
-            place += 1
-            expecting = "more"
-        elif here == "," and expecting == "more" and len(stack) > 1:
-            place += 1
-            expecting = "name" if isinstance(stack[-1], dict) else "value"
+                self._put(self._scalar(character))
+                self.expecting = "more"
+        elif self.expecting in ("name", "first name") and character == '"':
+            self._name()
+        elif self._closes(character):
+            self.open.pop()
+            self.names.pop()
+            self.position += 1
+            self.expecting = "more"
+        elif character == "," and self.expecting == "more" and len(self.open) > 1:
+            self.position += 1
+            self.expecting = "name" if isinstance(self.open[-1], dict) else "value"
         else:
-            raise json.JSONDecodeError(
-                "Extra data" if len(stack) == 1 and root else f"Expecting {expecting}", text, place
-            )
-        place = _SPACE.match(text, place).end()  # type: ignore[union-attr]
-    if len(stack) > 1 or not root:
-        raise json.JSONDecodeError("Expecting value", text, len(text))
-    return root[0]
+            raise self._error("Extra data" if len(self.open) == 1 and self.root else f"Expecting {self.expecting}")
 
+    def _open(self, container: Any) -> None:
+        self._put(container)
+        self.open.append(container)
+        self.names.append(None)
+        self.position += 1
+        self.expecting = "first" if isinstance(container, list) else "first name"
 
-def _put(container: Any, name: str | None, value: Any) -> None:
-    if isinstance(container, list):
-        container.append(value)
-    else:
-        container[name] = value
+    def _closes(self, character: str) -> bool:
+        """Whether this bracket closes the last open container, at a point where that may be closed."""
+        if len(self.open) == 1:
+            return False
+        if isinstance(self.open[-1], list):
+            return character == "]" and self.expecting in ("first", "more")
+        return character == "}" and self.expecting in ("first name", "more")
+
+    def _scalar(self, character: str) -> Any:
+        if character == '"':
+            return self._string()
+        match = _SCALAR.match(self.text, self.position)
+        if match is None:
+            raise self._error("Expecting value")
+        self.position = match.end()
+        return json.loads(match.group())
+
+    def _name(self) -> None:
+        self.names[-1] = self._string()
+        self._skip_space()
+        if self.text[self.position : self.position + 1] != ":":
+            raise self._error("Expecting ':' delimiter")
+        self.position += 1
+        self.expecting = "value"
+
+    def _string(self) -> str:
+        string: str
+        string, self.position = json.decoder.scanstring(self.text, self.position + 1)  # type: ignore[attr-defined]
+        return string
+
+    def _put(self, value: Any) -> None:
+        container = self.open[-1]
+        if isinstance(container, list):
+            container.append(value)
+        else:
+            container[self.names[-1]] = value
+
+    def _skip_space(self) -> None:
+        self.position = _SPACE.match(self.text, self.position).end()  # type: ignore[union-attr]
+
+    def _error(self, message: str) -> json.JSONDecodeError:
+        return json.JSONDecodeError(message, self.text, self.position)

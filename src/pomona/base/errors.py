@@ -1,4 +1,4 @@
-"""What can go wrong, as one family.
+"""Everything that can go wrong, as one family of errors.
 
     PomonaError
     ├── SpecError      a name or a setting that does not exist, or a value that is not allowed
@@ -7,10 +7,10 @@
     ├── SplitError     train, dev and test that share examples, or a split that is too small
     ├── FairnessError  node-labelled data that contradicts itself or lacks what a certificate needs
     ├── MeasureError   representations, predictions or trees that a measure cannot take
-    └── RunError       a run folder that belongs to another recipe, cannot be written, or cannot go on
+    └── RunError       a run folder that belongs to another recipe, cannot be written, or cannot be resumed
 
-Each message says what came, where, what is allowed and what to do next. The command turns every one of them
-into exit status 3.
+Each message says what was given and where, what is allowed, and what to do next. The command line turns every one of
+them into exit status 3.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ class TreeError(PomonaError):
 
 
 class FormatError(PomonaError):
-    """A file that is not what it says; the message begins with file, line and column as far as they are known."""
+    """A file that is not what it says it is. The message begins with file, line and column, if they are known."""
 
     def __init__(
         self, message: str, *, path: str | Path | None = None, line: int | None = None, column: int | None = None
     ) -> None:
-        place = [str(path)] if path is not None else []
-        place += [f"line {line}"] if line is not None else []
-        place += [f"column {column}"] if column is not None else []
-        super().__init__(f"{', '.join(place)}: {message}" if place else message)
+        location = [str(path)] if path is not None else []
+        location += [f"line {line}"] if line is not None else []
+        location += [f"column {column}"] if column is not None else []
+        super().__init__(f"{', '.join(location)}: {message}" if location else message)
         self.path, self.line, self.column = path, line, column
 
 
@@ -62,11 +62,11 @@ class MeasureError(PomonaError):
 
 
 class RunError(PomonaError):
-    """A run folder that belongs to another recipe, cannot be written, or cannot go on."""
+    """A run folder that belongs to another recipe, cannot be written, or cannot be resumed."""
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """A closing sentence for an unknown name: the nearest known one, else all of them.
+    """A closing sentence for an unknown name: the most similar known name, or else all of them.
 
     >>> did_you_mean("treelstn", ["lstm", "treelstm"])
     "Did you mean 'treelstm'?"

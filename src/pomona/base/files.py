@@ -1,9 +1,10 @@
-"""Files that are whole or not there: write beside, flush to disk, then put in place in one step.
+"""Files that are complete or absent: write under another name, flush to disk, then rename in one step.
 
     with replacing("data/train.parquet") as path:
         ...                                          # write to `path`, a file of another name in the same folder
 
-Killed at any moment, the old file is still there or the new one is; an exception leaves the old one and no litter.
+If the process is killed, either the old file is there or the new one. After an exception the old file is unchanged and
+no temporary file is left.
 """
 
 from __future__ import annotations
@@ -21,34 +22,34 @@ from pomona.base.errors import FormatError
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """A path to write to, which becomes `path` when the block ends well."""
+    """A path to write to. The file becomes `path` when the block ends without an exception."""
     target = Path(path)
     if target.is_dir() or not target.name:
         raise FormatError("this is a folder; name a file in it", path=target)
-    if target.exists() and not target.is_file():  # never put a file in the place of /dev/null
+    if target.exists() and not target.is_file():  # never replace /dev/null by a file
         raise FormatError("this is a device or a pipe; name a file", path=target)
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         yield beside
-        with beside.open("rb+") as done:
-            os.fsync(done.fileno())
+        with beside.open("rb+") as written:
+            os.fsync(written.fileno())
         beside.replace(target)
     except OSError as error:
         raise FormatError(f"cannot be written: {error.strerror or error}", path=target) from error
     finally:
-        with suppress(OSError):  # where the folder itself could not be made there is nothing to take away
+        with suppress(OSError):  # if the folder could not be made, there is nothing to remove
             beside.unlink(missing_ok=True)
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """A JSON document, atomically."""
+    """Write a JSON document, completely or not at all."""
     with replacing(path) as beside:
         beside.write_text(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def kind_of(path: str | Path) -> Literal["file", "folder", ""]:
-    """What stands at a path; nothing, too, where a text that a user gave is too long or too strange to be a path."""
+    """What is at a path: nothing, too, if a text that a user gave is too long or too strange to be a path."""
     try:
         return "file" if Path(path).is_file() else "folder" if Path(path).is_dir() else ""
     except (OSError, ValueError):

@@ -4,9 +4,10 @@
     state, gamma = open_stream(key, i)                                stream i, for example number i
     word = mix(state + n * gamma)                                     its n-th 64-bit word
 
-So order, workers, chunks and how many are asked for change nothing, and neighbouring seeds share nothing (never
-`seed + i`). The construction is that of splittable generators (Steele, Lea and Flood 2014): each stream has its own
-odd increment, and the output function is the 64-bit finaliser of MurmurHash3 in Stafford's variant 13.
+So the order of work, the number of workers, the size of chunks and the number of examples change nothing, and seeds 7
+and 8 have no words in common (as they would with `seed + i`). The construction is that of splittable generators
+(Steele, Lea and Flood 2014): each stream has its own odd increment, and the output function is the 64-bit finaliser of
+MurmurHash3 in Stafford's variant 13.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def stream_key(*purpose: Any) -> np.uint64:
 
 @inlined
 def mix(word: np.uint64) -> np.uint64:
-    """A bijection of 64-bit words in which every input bit moves every output bit."""
+    """A bijection of 64-bit words in which every input bit affects every output bit."""
     word = (word ^ (word >> _30)) * _FIRST
     word = (word ^ (word >> _27)) * _SECOND
     return word ^ (word >> _31)

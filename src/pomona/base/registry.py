@@ -1,14 +1,14 @@
-"""Names for things that can be added: tasks, models, measures, papers.
+"""Registries: names for what users can add, which is tasks, models, measures and papers.
 
     @TASKS.add("listops", presets={"d20s": {}, "lra": {"depth": 10, "arguments": 10}})
     @dataclass(frozen=True)
     class ListOps(Task):
         branching: float = 0.25
 
-An entry is a frozen dataclass; its fields *are* its settings, so it prints, hashes, saves and shows up in `--help`
-with no more code. `TASKS.build("listops/lra", branching=0.3)` checks names and types and gives the instance. The folder
-of each registry is discovered (file `listops.py` holds `listops`), so one new entry is one new file and there is no
-list to forget; a module outside the package registers by the same decorator.
+An entry is a frozen dataclass whose fields are its settings, so it is printed, hashed, saved and listed with no more
+code. `TASKS.build("listops/lra", {"branching": 0.3})` checks names and types and returns the instance. A registry finds
+the files of its folder itself (`listops.py` holds `listops`), so a new entry is one new file and there is no list to
+extend. A module outside the package registers with the same decorator.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Entry(Generic[T]):
-    """What is known under a name: the class, its presets and the first line of its docstring."""
+    """What a name stands for: the class, and its presets, which are named groups of settings."""
 
     name: str
     kind: type[T]
@@ -47,7 +47,7 @@ class Entry(Generic[T]):
 
 
 class Registry(Generic[T]):
-    """A table from names to frozen dataclasses, filled by decorator and by discovery of one package."""
+    """A table from names to frozen dataclasses, filled by a decorator and from the files of some packages."""
 
     def __init__(self, kind: str, *packages: str) -> None:
         self.kind, self.packages = kind, packages
@@ -56,7 +56,7 @@ class Registry(Generic[T]):
         self._trusted: set[str] = set()
 
     def add(self, name: str, *, presets: Mapping[str, Mapping[str, Any]] | None = None) -> Callable[[type[T]], type[T]]:
-        """A decorator that puts a frozen dataclass under a name, with named groups of settings."""
+        """A decorator that registers a frozen dataclass under a name, with named groups of settings."""
 
         def put(kind: type[T]) -> type[T]:
             if not dataclasses.is_dataclass(kind) or not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
@@ -71,7 +71,7 @@ class Registry(Generic[T]):
         return put
 
     def modules(self) -> dict[str, str]:
-        """The modules that hold entries, by their last name; nothing but the folders themselves is imported."""
+        """The modules that hold entries, by their last name. Only the packages are imported, not the modules."""
         return {
             module.name: f"{package}.{module.name}"
             for package in self.packages
@@ -79,7 +79,7 @@ class Registry(Generic[T]):
         }
 
     def entries(self) -> Iterator[Entry[T]]:
-        """Every entry, by name; this imports the whole folder."""
+        """Every entry, sorted by name. This imports all modules of the packages."""
         if not self._discovered:
             for module in self.modules().values():
                 importlib.import_module(module)
@@ -87,7 +87,7 @@ class Registry(Generic[T]):
         return iter(sorted(self._entries.values(), key=lambda entry: entry.name))
 
     def entry(self, name: str) -> tuple[Entry[T], str | None]:
-        """The entry and preset of `family/preset`; only the file of that family is imported when it is the name."""
+        """The entry and the preset of `name/preset`. Only the file of that name is imported, if there is one."""
         family, _, preset = name.partition("/")
         if name not in self._entries and is_import(name) and name.partition(":")[0] in self._trusted:
             self._load(name)
@@ -108,8 +108,8 @@ class Registry(Generic[T]):
         return entry, preset or None
 
     def trust(self, module: str) -> None:
-        """Import a module of the user's own; from now on `module:Class` is a name here. This runs the module's code, so
-        it is done for what a user typed, never for what a file says."""
+        """Import a module of the user's own, after which `module:Class` is a name here. This runs the module's code, so
+        do it for what a user typed, never for what a file says."""
         imported(f"{module}:")
         self._trusted.add(module)
 
@@ -119,11 +119,11 @@ class Registry(Generic[T]):
             raise SpecError(f"{name} is no {self.kind}: a frozen dataclass with a method `build` is needed")
         before = getattr(kind, "name", None)
         self.add(name)(kind)
-        if before is not None:  # it has a shorter name of its own
+        if before is not None:  # it was registered under a shorter name
             kind.name = before  # type: ignore[attr-defined]
 
     def build(self, name: str, settings: Mapping[str, Any] | None = None) -> T:
-        """The frozen value of a name, its preset's settings and the given ones; wrong names and types are errors."""
+        """The instance of a name, with the settings of its preset and these; wrong names and types are errors."""
         entry, preset = self.entry(name)
         fields = [item.name for item in dataclasses.fields(entry.kind) if item.init]  # type: ignore[arg-type]
         for key in settings or {}:
@@ -142,24 +142,24 @@ def is_import(name: str) -> bool:
 
 
 def imported(name: str) -> Any:
-    """What `package.module:thing` names; the working folder is searched as well, behind everything installed."""
+    """What `package.module:thing` names. The working folder is searched too, after everything installed."""
     module, _, path = name.partition(":")
     name = name.removesuffix(":")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)
     try:
-        found: Any = importlib.import_module(module)
+        value: Any = importlib.import_module(module)
     except ModuleNotFoundError as missing:
         if missing.name is None or not f"{module}.".startswith(f"{missing.name}."):
-            raise  # the module is there, and something that it imports is not
+            raise  # the module exists, but something that it imports does not
         raise SpecError(f"{name}: there is no module {missing.name!r}, neither installed nor in {here}") from None
     for part in filter(None, path.split(".")):
-        if not hasattr(found, part):
-            known = [one for one in vars(found) if not one.startswith("_")] if hasattr(found, "__dict__") else []
+        if not hasattr(value, part):
+            known = [known for known in vars(value) if not known.startswith("_")] if hasattr(value, "__dict__") else []
             raise SpecError(f"{name}: {module} has no {part!r}. {did_you_mean(part, known)}")
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
 def validated(kind: type[T], settings: Mapping[str, Any], name: str) -> T:

@@ -1,4 +1,9 @@
-"""Every command alike: help that reads well, examples that parse, JSON that is JSON, and a shell that completes."""
+"""What every command must do: a new file in `pomona.cli.commands` is tested here once it has a call in CALLS and BAD.
+
+Help that reads well and loads nothing heavy, examples that parse, JSON that is one document, wrong usage and bad input
+told apart by their exit status, text from outside printed as text, and a shell that completes. A command's function has
+as many parameters as the command has options: it is an interface, and the rule of seven parameters is not for it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -19,6 +24,7 @@ from rich.text import Text
 import pomona as pm
 from pomona.cli import commands
 from pomona.cli import main as cli
+from pomona.cli.verbs import first_line
 
 VERBS = sorted(path.stem for path in Path(commands.__path__[0]).glob("*.py") if path.stem != "__init__")
 COMMANDS: dict[str, Any] = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
@@ -44,6 +50,27 @@ CALLS: dict[str, list[str]] = {
     "report": ["report", "run", "--out", "page"],
 }  # fmt: skip
 LONG = {"demo", "reproduce"}
+HOSTILE = "[red]no[/red]\x1b[2J\u202ename"  # markup, a control sequence, and a turn of the direction of writing
+# A call of every command with a name that is none.
+BAD: dict[str, list[str]] = {
+    "ls": ["ls", HOSTILE],
+    "show": ["show", HOSTILE],
+    "generate": ["generate", HOSTILE, "--out", "made"],
+    "verify": ["verify", HOSTILE],
+    "stats": ["stats", HOSTILE],
+    "certify": ["certify", HOSTILE],
+    "ladder": ["ladder", HOSTILE],
+    "export": ["export", HOSTILE, "--out", "inputs.jsonl"],
+    "evaluate": ["evaluate", HOSTILE, "--data", "test.tsv"],
+    "compare": ["compare", HOSTILE, "answers.jsonl", "--data", "test.tsv"],
+    "train": ["train", HOSTILE, "--out", "run"],
+    "parse": ["parse", HOSTILE, "[MAX 2 9 ]"],
+    "tre": ["tre", HOSTILE, "derivations.jsonl"],
+    "measure": ["measure", "topsim", HOSTILE, "messages.txt"],
+    "report": ["report", HOSTILE, "--out", "page"],
+    "reproduce": ["reproduce", HOSTILE],
+    "demo": ["demo", "--out", f"test.tsv/{HOSTILE}", "--rows", "100"],
+}
 
 
 @pytest.fixture(scope="module")
@@ -63,18 +90,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return here
 
 
+class Ended(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+Call = Callable[..., Ended]
+
+
 @pytest.fixture
-def call(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str]]:
+def call(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     monkeypatch.chdir(folder)
 
-    def command(*arguments: str) -> tuple[int, str]:
+    def command(*arguments: str) -> Ended:
         monkeypatch.setattr(sys, "argv", ["pomona", *arguments])
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             cli.main()
-        return int(ended.value.code or 0), capsys.readouterr().out
+        return Ended(int(ended.value.code or 0), *capsys.readouterr())
 
     return command
 
@@ -85,13 +119,14 @@ def spoken(verb: str) -> str:
 
 def test_every_command_is_called_here() -> None:
     assert set(VERBS) <= set(CALLS) | LONG, "add a quick call of the new command to CALLS"
+    assert set(VERBS) == set(BAD), "add a call of the new command with a name that is none to BAD"
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_help_reads_well(verb: str, call: Callable[..., tuple[int, str]]) -> None:
-    status, out = call(spoken(verb), "--help")
-    assert status == 0
-    text = " ".join(out.split())
+def test_help_reads_well(verb: str, call: Call) -> None:
+    ended = call(spoken(verb), "--help")
+    assert ended.status == 0
+    text = " ".join(ended.out.split())
     assert f"Example: pomona {spoken(verb)}" in text
     assert "--json" in text
     about = COMMANDS[spoken(verb)]
@@ -116,13 +151,59 @@ def test_examples_are_commands_that_exist(verb: str) -> None:
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in LONG])
-def test_json_is_one_document_and_nothing_else(verb: str, call: Callable[..., tuple[int, str]], folder: Path) -> None:
+def test_json_is_one_document_and_nothing_else(verb: str, call: Call, folder: Path) -> None:
     if verb in ("parse", "report") and not (folder / "run" / "summary.json").exists():
-        assert call(*CALLS["train"], "--json")[0] == 0
-    status, out = call(*CALLS[verb], "--json")
-    assert status in (0, 1)
-    json.loads(out)
-    assert out.isascii()
+        assert call(*CALLS["train"], "--json").status == 0
+    ended = call(*CALLS[verb], "--json")
+    assert ended.status in (0, 1)
+    json.loads(ended.out)
+    assert ended.out.isascii()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_wrong_option_is_wrong_usage(verb: str, call: Call) -> None:
+    ended = call(spoken(verb), "--no-such-option")
+    assert (ended.status, ended.out) == (2, "")
+    assert "No such option: --no-such-option" in ended.err
+    assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_bad_input_is_one_sentence_that_names_it_as_text(verb: str, call: Call) -> None:
+    ended = call(*BAD[verb])
+    assert ended.status == 3, ended
+    assert re.search(r"^\w+Error: ", ended.err, re.M), ended.err
+    assert "Traceback" not in ended.err
+    told = "".join(ended.err.split())
+    assert "[red]no[/red]" in told, "markup was taken for markup, or the name is not told"
+    for control in ("\x1b", "\u202e"):
+        assert control not in ended.err + ended.out
+
+
+LOADING = """
+import io, sys, contextlib
+from pomona.cli.verbs import Verbs
+for verb, command in Verbs().items():
+    with contextlib.redirect_stdout(io.StringIO()):
+        command.main(["--help"], standalone_mode=False)
+    heavy = {"torch", "scipy", "matplotlib", "numba", "pyarrow", "numpy", "jinja2"} & set(sys.modules)
+    assert not heavy, (verb, heavy)
+    print(verb)
+"""
+
+
+def test_the_help_of_a_command_loads_nothing_heavy() -> None:
+    environment = os.environ | {"PYTHONPATH": str(Path(pm.__file__).parents[1])}
+    ran = subprocess.run([sys.executable, "-c", LOADING], capture_output=True, text=True, env=environment, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.split() == [spoken(verb) for verb in VERBS]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_list_of_commands_says_what_each_command_says(verb: str, call: Call) -> None:
+    first = COMMANDS[spoken(verb)].help.strip().split("\n")[0]
+    assert first_line(spoken(verb)) == first
+    assert Text.from_markup(first).plain in " ".join(call("--help").out.split())
 
 
 def completed(words: str) -> str:
@@ -142,7 +223,7 @@ def test_the_shell_completes_commands_options_and_names() -> None:
     assert completed("pomona train treel").split() == ["treelstm"]
 
 
-def test_completion_can_be_installed(call: Callable[..., tuple[int, str]]) -> None:
-    out = " ".join(call("--help")[1].split())
+def test_completion_can_be_installed(call: Call) -> None:
+    out = " ".join(call("--help").out.split())
     assert "--install-completion" in out
     assert "--show-completion" in out
