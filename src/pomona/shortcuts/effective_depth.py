@@ -162,7 +162,7 @@ def effective_depth(
     answers = shortcuts.evaluations(corpus, train, levels, by_hand=by_hand)[:, question]
     truth = asked(corpus)[:, question]
     family = np.column_stack([answers, truth])  # [examples, levels + 2]
-    follows = family == given[:, None]
+    follows = (family == given[:, None]) & (given[:, None] >= 0)  # an unparsed answer follows nothing
     agreement = follows.mean(axis=0)
     # A predictor that is right as often as any evaluator opens everything, as far as this corpus can tell.
     best = levels + 1 if agreement[-1] == agreement.max() else int(np.argmax(agreement))
