@@ -17,8 +17,8 @@ from pomona.data.task import TASKS
 from pomona.models.model import MODELS
 from pomona.papers.reproduce import BUDGETS, PAPERS, Plan, reproduce
 from pomona.reports.inputs import checked_results
-from pomona.training.run import Run
 from pomona.training.recipe import Recipe
+from pomona.training.run import Run
 
 ROOT = Path(__file__).parents[2]
 ENTRIES = {entry.name: entry for entry in PAPERS.entries()}

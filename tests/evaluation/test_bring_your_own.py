@@ -16,7 +16,6 @@ import pytest
 
 import pomona as pm
 from pomona.cli import main as cli
-from pomona.models.model import MODELS
 
 PAGE = Path(__file__).parents[2] / "docs" / "bring_your_own.md"
 Call = Callable[..., Any]

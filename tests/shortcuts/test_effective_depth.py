@@ -107,7 +107,8 @@ def test_beyond_the_training_depth() -> None:
         assert found is not None
         assert found.exceeds is exceeds
         assert found.examples == len(test)
-        assert ("exceeds" in str(found)) is exceeds or "does not exceed" in str(found)
+        words = "exceeds the" if exceeds else "does not exceed the"
+        assert f"the accuracy {found.accuracy:.1%} {words} {found.truncated:.1%} of an evaluator" in str(found)
     with pytest.raises(MeasureError, match="no example is deeper than the training depth 12"):
         effective_depth(test, answers[:, :, 4], train=train, train_depth=12)
     with pytest.raises(MeasureError, match="train_depth = 40"):

@@ -178,9 +178,9 @@ def test_leaves_and_their_values() -> None:
     assert [value_of_text(text) for text in ("7", "007", "T", "²", "-1", "9" * 19)] == [7, 7, "T", "²", "-1", "9" * 19]
     forest = brackets.read("[MAX 1 T ]")
     with pytest.raises(TreeError, match=r"^MAX takes whole numbers; got \[1, 'T'\]$"):
-        evaluate(forest)
+        evaluate(forest, OPERATORS, value_of_text)
     with pytest.raises(TreeError, match=r"^the leaf 'T' has no value. Known: 1, t.$"):
         evaluate(forest, OPERATORS, {"1": 1, "t": 2})
     with pytest.raises(SpecError, match=r"^the value of the leaf '1' is \['1'\]; a value is True, False"):
         evaluate(forest, OPERATORS, lambda text: [text])  # type: ignore[arg-type, return-value]
-    assert evaluate(brackets.read("[MAX 12345 1 ]")).table == (1, 12345)
+    assert evaluate(brackets.read("[MAX 12345 1 ]"), OPERATORS, value_of_text).table == (1, 12345)

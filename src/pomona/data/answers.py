@@ -4,11 +4,11 @@
     answers = read_answers("answers.jsonl", corpus)  {"id": "7f0c...", "prediction": "9"}
                                                      {"id": "...", "prediction": 9, "tree": "( ( ( [MAX 2 ) 9 ) ] )"}
 
-An answer is an outcome of the corpus, a string or a whole number, or reads like one but for blanks around it. Any other
-is *unparsed*: it is not right, and it is counted apart from the answers that are wrong. `null` says that the model gave
-no answer. Where an example asks several questions (ORCHARD: one for each tree) the answer is [6, 2], "6,2" or "6 2";
-too few leave the last questions unparsed, too many leave all of them so. Nothing else is tidied up: "The answer is 4"
-is unparsed, not 4.
+An answer is an outcome of the corpus, or reads like one but for blanks around it: a tuple is a list in JSON, and
+("a", "b") may also be written '("a", "b")' or '["a", "b"]'. Any other answer is *unparsed*: it is not right, and it is
+counted apart from the answers that are wrong. `null` says that the model gave no answer. Where an example asks several
+questions (ORCHARD: one for each tree) the answer is [6, 2], "6,2" or "6 2"; too few leave the last questions unparsed,
+too many leave all of them so. Nothing else is tidied up: "The answer is 4" is unparsed, not 4.
 
 A tree is written in brackets over the example's own tokens, as lists or as groups (`trees.brackets`), for all examples
 or for none. An example's id is its own, or its content key; an example that stands in a corpus several times has its
@@ -35,6 +35,7 @@ from pomona.data.corpus import Corpus
 from pomona.trees import brackets
 from pomona.trees.binary import binarise
 from pomona.trees.forest import Forest
+from pomona.trees.values import Interner, from_json, to_json
 
 UNPARSED = -1
 SHOWN = 10  # ids that an error lists before it only counts
@@ -42,7 +43,7 @@ SHOWN = 10  # ids that an error lists before it only counts
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What was answered: positions in the corpus's outcomes, [examples, questions], -1 where it was none of them."""
+    """The answers of one model: positions in the corpus's outcomes, [examples, questions], -1 for none of them."""
 
     name: str
     given: npt.NDArray[np.int64]
@@ -59,8 +60,8 @@ def asked(corpus: Corpus) -> npt.NDArray[np.int64]:
 
 def _paired(corpus: Corpus) -> bool:
     used = [corpus.outcomes[value] for value in np.unique(corpus.targets).tolist() if value >= 0]
-    if not used or not all(isinstance(one, str) and "," in one for one in used):
-        return False  # at once: what follows goes through all the examples
+    if not used or not all(isinstance(outcome, str) and "," in outcome for outcome in used):
+        return False  # at once, since the rest goes through all the examples
     roots = corpus.values[corpus.forest.root].reshape(len(corpus), corpus.width)
     cases = np.unique(np.column_stack([corpus.targets, roots]), axis=0)  # "Paris, France" is one answer, not two
     return cases.min() >= 0 and all(
@@ -85,11 +86,11 @@ def ids_of(corpus: Corpus) -> list[str]:
     """An id for every example, no two alike."""
     names = list(corpus.ids) if corpus.ids is not None else [f"{key:016x}" for key in corpus.keys.tolist()]
     seen: Counter[str] = Counter()
-    found = []
+    ids = []
     for name in names:
         seen[name] += 1
-        found.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
-    return found
+        ids.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
+    return ids
 
 
 def write_inputs(corpus: Corpus, path: str | Path, *, answers: bool = False) -> Path:
@@ -116,54 +117,72 @@ def write_answers(corpus: Corpus, answers: Answers, path: str | Path) -> Path:
 
 
 def said(corpus: Corpus, positions: npt.NDArray[Any]) -> Any:
-    """The answer to the question of one example as a JSON value, a list for several; None where there is none."""
-    values = [None if one < 0 else corpus.outcomes[one] for one in positions.tolist()]
-    return values[0] if len(values) == 1 else values
+    """The answer to the question of one example as a JSON value; None where there is none.
+
+    A list for several questions, and around a tuple, which is a list in JSON: [["a", "b"]] is one answer.
+    """
+    values = [None if position < 0 else corpus.outcomes[position] for position in positions.tolist()]
+    return values[0] if len(values) == 1 and not isinstance(values[0], tuple) else values
 
 
 def answers_given(corpus: Corpus, predictions: Sequence[Any] | npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """Predictions as positions in the corpus's outcomes, [examples, questions]; -1 for what is none of them."""
     questions = asked(corpus).shape[1]
-    place: dict[Any, int] = {(type(outcome), outcome): at for at, outcome in enumerate(corpus.outcomes)}
-    for at, outcome in enumerate(corpus.outcomes):
-        place.setdefault(str(outcome).strip(), at)
-    rows = [
-        _parsed(prediction, questions, place)
-        for prediction in (predictions.tolist() if isinstance(predictions, np.ndarray) else predictions)
-    ]
+    known = _Outcomes(corpus.outcomes)
+    listed = predictions.tolist() if isinstance(predictions, np.ndarray) else predictions
+    rows = [_parsed(prediction, questions, known) for prediction in listed]
     if len(rows) != len(corpus):
         raise MeasureError(f"{len(rows):,} predictions for the {len(corpus):,} examples of the corpus")
     return np.array(rows, np.int64).reshape(len(corpus), questions)
 
 
-def _parsed(prediction: Any, questions: int, place: Mapping[Any, int]) -> list[int]:
+class _Outcomes:
+    """Outcomes by exact value and by the texts that read like them; of outcomes that read alike the first counts."""
+
+    def __init__(self, outcomes: Sequence[Any]) -> None:
+        self._exact = Interner(outcomes)
+        self._texts: dict[str, int] = {}
+        for position, outcome in enumerate(outcomes):
+            self._texts.setdefault(str(outcome).strip(), position)
+        for position, outcome in enumerate(outcomes):
+            if isinstance(outcome, tuple):
+                self._texts.setdefault(to_json(outcome), position)
+
+    def find(self, answer: Any) -> int:
+        """The outcome that is this very value, else the one that reads like it, else UNPARSED."""
+        try:
+            value = from_json(answer)
+        except ValueError:
+            return UNPARSED
+        position = self._exact.find(value)
+        if position < 0 and isinstance(value, float) and value.is_integer():  # tables with a gap write 7 as 7.0
+            value = int(value)
+            position = self._exact.find(value)
+        if position < 0 and type(value) in (int, str):
+            position = self._texts.get(str(value).strip(), UNPARSED)
+        return position
+
+
+def _parsed(prediction: Any, questions: int, outcomes: _Outcomes) -> list[int]:
+    """The positions of the answers to one example's questions."""
     parts: Sequence[Any]
     if isinstance(prediction, str):
         parts = _split(prediction) if questions > 1 else [prediction]
+    elif isinstance(prediction, tuple) and questions == 1 and (whole := outcomes.find(prediction)) >= 0:
+        return [whole]
     else:
         parts = prediction if isinstance(prediction, (list, tuple)) else [prediction]
+    found = [outcomes.find(part) for part in parts[:questions]]
+    if questions == 1 and isinstance(prediction, list) and (len(parts) > 1 or found == [UNPARSED]):
+        return [outcomes.find(prediction)]  # a tuple that was not put into a list of answers
     if len(parts) > questions:
         return [UNPARSED] * questions
-    found = [_place(part, place) for part in parts]
     return found + [UNPARSED] * (questions - len(found))
 
 
 def _split(text: str) -> list[str]:
     """The answers in "6,2" or "6 2"; an empty place between commas is an answer that is not there."""
     return text.split(",") if "," in text else text.split()
-
-
-def _place(part: Any, place: Mapping[Any, int]) -> int:
-    """The outcome that is this very value, else the one that reads like it: outcomes may be 1 and "1"."""
-    if isinstance(part, float) and part.is_integer():  # as tables with a gap in them write whole numbers
-        part = int(part)
-    if isinstance(part, (int, np.integer)) and not isinstance(part, bool):
-        part = int(part)
-    elif not isinstance(part, str):
-        return UNPARSED
-    if (type(part), part) in place:
-        return place[type(part), part]
-    return place.get(str(part).strip(), UNPARSED)
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from pomona.base.arrays import Ints
 from pomona.base.errors import MeasureError, did_you_mean
 from pomona.data.corpus import Corpus, content_keys
+from pomona.trees.values import labels_of
 
 LENGTHS = (10, 20, 50, 100, 200, 500, 1000)
 MANY = 16  # different depths from which they are put into buckets
@@ -85,7 +86,7 @@ def _derivations(corpus: Corpus) -> Groups:
 
 
 def _answers(corpus: Corpus) -> Groups:
-    names = np.array([*(str(outcome) for outcome in corpus.outcomes), "unknown"], object)
+    names = np.array([*labels_of(corpus.outcomes), "unknown"], object)
     return _joined(names[corpus.targets])
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from pomona.base.arrays import Floats, Ints
 from pomona.data.corpus import Corpus
 from pomona.trees.binary import binarise
+from pomona.trees.values import labels_of
 
 PERCENTILES = (5.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 100.0)
 SHARES = (50, 100, 130, 200, 500)
@@ -78,16 +79,15 @@ def token_depths(corpus: Corpus) -> tuple[npt.NDArray[np.float64], npt.NDArray[n
 
 
 def describe(corpus: Corpus) -> Description:
-    """Every number of a corpus that its makers or its users ask for."""
+    """The numbers that describe a corpus."""
     forest = corpus.forest
     inner = ~forest.leaf
     mean_depth, deepest = token_depths(corpus)
     lists = np.bincount(forest.tree[inner] // corpus.width, minlength=len(corpus))
     buckets = np.digitize(corpus.lengths, BUCKETS)
     named = [f"<{bound}" for bound in BUCKETS] + [f">={BUCKETS[-1]}"]
-    targets = [
-        {str(corpus.outcomes[value]): int(count) for value, count in _counts(column)} for column in corpus.targets.T
-    ]
+    labels = labels_of(corpus.outcomes)
+    targets = [{labels[value]: count for value, count in _counts(column)} for column in corpus.targets.T]
     return Description(
         rows=len(corpus),
         distinct=len(np.unique(corpus.keys)),
@@ -99,7 +99,7 @@ def describe(corpus: Corpus) -> Description:
         arities={str(arity): count for arity, count in _counts(forest.arity[inner])},
         length=Spread.of(corpus.lengths),
         share_up_to={str(bound): float((corpus.lengths <= bound).mean()) if len(corpus) else 0.0 for bound in SHARES},
-        length_buckets={name: int((buckets == place).sum()) for place, name in enumerate(named)},
+        length_buckets={name: int((buckets == bucket).sum()) for bucket, name in enumerate(named)},
         nesting=Spread.of(corpus.nesting),
         nesting_counts={str(depth): count for depth, count in _counts(corpus.nesting)},
         dependency=Spread.of(corpus.dependency),

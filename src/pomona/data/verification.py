@@ -22,7 +22,7 @@ from pomona.trees import links
 from pomona.trees.forest import gather
 from pomona.trees.operators import OPERATORS, evaluate
 from pomona.trees.rules import INTERPRETED
-from pomona.trees.values import renumber
+from pomona.trees.values import Value, renumber, value_of_text
 
 
 @dataclass(frozen=True)
@@ -136,8 +136,11 @@ def worked_out(corpus: Corpus) -> tuple[Ints | None, str]:
     values = task.node_values(corpus)
     if values is not None:
         return values, f"the rules of {corpus.origin.get('task')}"
+    leaf_values = None if task is Task else task.leaf_value
+    if leaf_values is None and _own_operators(corpus):
+        leaf_values = _given_leaves(corpus)
     try:
-        positions, table = evaluate(corpus.forest, leaf_values=None if task is Task else task.leaf_value)
+        positions, table = evaluate(corpus.forest, leaf_values=leaf_values)
     except (SpecError, TreeError):
         return None, "no rules"
     expected = renumber(positions, table, corpus.outcomes)
@@ -145,9 +148,29 @@ def worked_out(corpus: Corpus) -> tuple[Ints | None, str]:
 
 
 def _rules_of(corpus: Corpus) -> str:
-    used = {corpus.forest.names[symbol] for symbol in np.unique(corpus.forest.symbol[~corpus.forest.leaf]).tolist()}
-    own = sorted(name for name in used if OPERATORS[name].number == INTERPRETED)
+    own = _own_operators(corpus)
     return f"the operators {', '.join(own)}" if own else "the operators of ListOps and ORCHARD"
+
+
+def _own_operators(corpus: Corpus) -> list[str]:
+    """The operators in use that are not built-in, in order of name."""
+    used = {corpus.forest.names[symbol] for symbol in np.unique(corpus.forest.symbol[~corpus.forest.leaf]).tolist()}
+    return sorted(name for name in used & set(OPERATORS) if OPERATORS[name].number == INTERPRETED)
+
+
+def _given_leaves(corpus: Corpus) -> Callable[[str], Value]:
+    """The value of each leaf's text as the corpus gives it, where it always gives the same; for an unknown task."""
+    forest = corpus.forest
+    leaves = np.flatnonzero(forest.leaf & (forest.links == 0))
+    pairs = np.unique(np.column_stack([forest.symbol[leaves], corpus.values[leaves]]), axis=0)
+    symbols, first, counts = np.unique(pairs[:, 0], return_index=True, return_counts=True)
+    values = pairs[first, 1]
+    known = (counts == 1) & (values >= 0)
+    given = {
+        forest.names[symbol]: corpus.outcomes[value]
+        for symbol, value in zip(symbols[known].tolist(), values[known].tolist(), strict=True)
+    }
+    return lambda text: given.get(text, value_of_text(text))
 
 
 def _wrong_answers(path: Path, corpus: Corpus, expected: Ints) -> Iterable[Problem]:

@@ -4,18 +4,19 @@
     >>> print(effective_depth(test, predictions, train=train))
     effective depth 2 (95 % interval 2 to 2): ...
 
-T_k(x) is the answer of the evaluator that opens the top k levels (`truncation`), T_inf the right one. Accuracy
-alone cannot tell which of them a model resembles: on most examples they all agree. So they are judged where they
-differ. The model of a predictor is T_k with a share of answers replaced at random; its likelihood grows with the number
-of answers equal to T_k, so the best k agrees most often. Another k' stays in the interval unless an exact sign test
-over the examples where T_k and T_k' differ (which of the two did the predictor follow?) rejects it.
+T_k(x) is the answer of the evaluator that opens the top k levels (`shortcuts.truncation`, and `shortcuts.enumeration`
+for operators of your own), T_inf the right one. Accuracy alone cannot tell which of them a model resembles: on most
+examples they all agree. So they are judged where they differ. The model of a predictor is T_k with a share of answers
+replaced at random; its likelihood grows with the number of answers equal to T_k, so the best k agrees most often.
+Another k' stays in the interval unless an exact sign test over the examples where T_k and T_k' differ (which of the two
+did the predictor follow?) rejects it.
 
-That some k is best does not mean that it is true. "None of these" is said when one of three things holds:
+The best k need not be a good description. The result is "none of these" when one of three things holds:
 
-    few       the best evaluator accounts for no more than half of the answers
-    rival     a look-up (most frequent answer, root operator, root list) accounts for more of them
+    few       the best evaluator gives no more than half of the answers
+    rival     a look-up table (most frequent answer, root operator, root list) gives more of them
     pattern   whether the predictor follows T_k depends on the example: on T_k's answer, its root operator, its depth,
-              or on how many of the other evaluators say the same. Random noise would not know.
+              or on how many of the other evaluators say the same. Random noise does not depend on the example.
 
 Accuracy beyond the training depth counts as generalisation over depth only if it exceeds that of T_k with k = that
 depth on the same examples (`train_depth`).
@@ -23,7 +24,7 @@ depth on the same examples (`train_depth`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +40,7 @@ from pomona.shortcuts import ladder as shortcuts
 EVERYTHING = float("inf")
 LEVELS = 12
 LEVEL = 0.05  # of the sign tests that make the interval
-STRANGE = 1e-4  # of the tests for a pattern: four of them, and none should cry wolf
+STRANGE = 1e-4  # of the four tests for a pattern, so that false alarms are rare
 ENOUGH = 0.5
 
 
@@ -148,21 +149,21 @@ def effective_depth(
 ) -> EffectiveDepth:
     """The effective depth of predictions: one answer (or one for each tree) an example, in the order of the corpus.
 
-    `question` chooses the tree; `by_hand` judges by the stated heuristics instead of priors; `train` is what priors and
-    look-ups are learnt from.
+    `question` chooses the tree; `by_hand` compares with the stated heuristics instead of priors; priors and look-up
+    tables are learnt from `train`.
     """
     questions = asked(corpus).shape[1]
     if questions != corpus.width:
         raise MeasureError(
-            f"it is of the values of trees, and here are {questions} questions about {corpus.width} trees"
+            f"effective depth needs one question for each tree; here are {questions} about {corpus.width} trees"
         )
     given = answers_given(corpus, predictions)[:, question]
     answers = shortcuts.evaluations(corpus, train, levels, by_hand=by_hand)[:, question]
     truth = asked(corpus)[:, question]
     family = np.column_stack([answers, truth])  # [examples, levels + 2]
-    follows = family == given[:, None]
+    follows = (family == given[:, None]) & (given[:, None] >= 0)  # an unparsed answer follows nothing
     agreement = follows.mean(axis=0)
-    # What is right wherever anything is, opens everything as far as this corpus can tell.
+    # A predictor that is right as often as any evaluator opens everything, as far as this corpus can tell.
     best = levels + 1 if agreement[-1] == agreement.max() else int(np.argmax(agreement))
     kept = [one for one in range(family.shape[1]) if not _rejected(family, follows, best, one)]
     contested = (family != truth[:, None]).any(axis=1)
@@ -179,7 +180,7 @@ def effective_depth(
         explained=float(follows[contested, best].mean()) if contested.any() else 1.0,
         rival=rival,
         margin=float(agreement[best] - shares[rival]),
-        unlike=tuple(_unlike(corpus, question, family, follows[:, best], best, rivals[rival], rival, given)),
+        unlike=tuple(_unlike(_sides(corpus, question, family, best), follows[:, best], rivals[rival] == given, rival)),
         beyond=None if train_depth is None else _beyond(corpus, question, answers, given, truth, train_depth, levels),
     )
 
@@ -206,29 +207,29 @@ def _rejected(family: Ints, follows: Bools, best: int, other: int) -> bool:
     return bool(stats.binomtest(wins, wins + losses, alternative="greater").pvalue < LEVEL)
 
 
-def _unlike(
-    corpus: Corpus, question: int, family: Ints, followed: Bools, best: int, rival: Ints, name: str, given: Ints
-) -> list[str]:
-    """Why the best evaluator is no good description; nothing if it is."""
-    found = []
-    if followed.mean() <= ENOUGH:
-        found.append(f"the best evaluator gives {followed.mean():.1%} of the answers, no more than half")
-    differ = family[:, best] != rival
-    wins, losses = int(followed[differ].sum()), int((rival == given)[differ].sum())
-    if losses > wins:
-        found.append(f"the shortcut {name!r} gives more of the answers")
+def _sides(corpus: Corpus, question: int, family: Ints, best: int) -> dict[str, Ints]:
+    """Properties of each example on which random noise does not depend."""
     trees = np.arange(len(corpus)) * corpus.width + min(question, corpus.width - 1)
-    sides = {
+    return {
         "its answer": family[:, best],
         "the root operator": corpus.forest.symbol[corpus.forest.root[trees]],
         "the nesting depth": corpus.forest.height[corpus.forest.root[trees]],
         "how many evaluators agree": (family == family[:, [best]]).sum(axis=1),
     }
+
+
+def _unlike(sides: Mapping[str, Ints], followed: Bools, shortcut: Bools, rival: str) -> list[str]:
+    """Why the best evaluator is no good description: where it, or the best shortcut, was followed; nothing if it is."""
+    reasons = []
+    if followed.mean() <= ENOUGH:
+        reasons.append(f"the best evaluator gives {followed.mean():.1%} of the answers, no more than half")
+    if shortcut.sum() > followed.sum():
+        reasons.append(f"the shortcut {rival!r} gives more of the answers")
     for side, groups in sides.items():
         chance = _homogeneous(groups, followed)
         if chance < STRANGE:
-            found.append(f"whether the answers follow it depends on {side} (p = {chance:.1g})")
-    return found
+            reasons.append(f"whether the answers follow it depends on {side} (p = {chance:.1g})")
+    return reasons
 
 
 def _homogeneous(groups: Ints, followed: Bools) -> float:

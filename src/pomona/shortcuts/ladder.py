@@ -1,17 +1,18 @@
-"""What cheap information can score: the ladder from nothing to everything, on which a model's score is to be read.
+"""The ladder: baselines that see only part of the input, from nothing to everything. Compare a model with them.
 
     >>> test = pm.generate("listops/d20s", split="test")
     >>> print(ladder(test, train=pm.generate("listops/d20s")))
 
-A rung is a predictor that sees only part of an example. Two kinds make up the ladder, for every task alike:
+A *rung* is a predictor that sees only part of an example. Two kinds make up the ladder, for every task alike:
 
     look-up      the most frequent answer of training to the same *information* about an example (`shortcuts.lookups`)
-    truncation   the top k levels of the trees, worked out exactly (`pomona.shortcuts.truncation`)
+    truncation   the top k levels of the trees, evaluated (`shortcuts.truncation` for the built-in operators on digits,
+                 `shortcuts.enumeration` for operators and values of any kind)
 
-and where a law is known, the best that any predictor could do with the information is a sum, not an experiment:
-`best_accuracy` for a finite law (NLI: enumerate the pairs), `copy_ceiling` for COPY arguments that training never
-showed. A task adds rungs of its own by a class attribute `shortcuts`, a mapping from names to informations, and by a
-method `ceilings`, exact accuracies on its law.
+Where the distribution of the data is known, the best that any predictor could do with the information is a sum, not an
+experiment: `best_accuracy` for a finite distribution (NLI: enumerate the pairs), `copy_ceiling` for COPY arguments that
+training never showed. A task adds rungs of its own by a class attribute `shortcuts`, a mapping from names to
+informations, and by a method `ceilings`, exact accuracies on its distribution.
 
 Without `train`, predictors learn from one half of the corpus to answer the other, so that none answers what it saw.
 """
@@ -30,7 +31,7 @@ from pomona.base.errors import MeasureError
 from pomona.data.answers import all_asked, asked
 from pomona.data.corpus import Corpus
 from pomona.data.task import task_class
-from pomona.shortcuts import truncation
+from pomona.shortcuts import enumeration, truncation
 from pomona.shortcuts.lookups import (
     Information,
     Learner,
@@ -127,25 +128,35 @@ def ladder(
     ]
     rungs += [learn.table(name, _first_line(one), one, root_operators) for name, one in informations.items()]
     rungs += [
-        Rung(name, "the best there is with this information, on the law of the data", np.full(questions.shape, best))
+        Rung(name, "the best possible with this information, exactly", np.full(questions.shape, best))
         for name, best in task_class(corpus).ceilings(corpus).items()
     ]
     if questions.shape[1] != corpus.width:
         return Ladder(repr(corpus), learn.source, tuple(rungs))  # what is asked is not the values of the trees
-    try:
-        truncation.value_prior(corpus)
+    with_rules = all(_evaluable(part) for part in (corpus, train) if part is not None)
+    if with_rules:
         rungs += _evaluators(corpus, learn, levels)
-    except MeasureError:
-        pass  # no digits and operators: there is nothing to evaluate
     worded = any(word.isdigit() and len(word) > 1 for word in corpus.vocabulary)
-    if corpus.forest.link is not None and train is not None and worded:  # with digits every argument can be spelled
+    copies = corpus.forest.link is not None and truncation.applies(corpus)
+    if copies and train is not None and worded:  # with digits every argument can be spelled
         rungs.append(copy_ceiling(corpus, set(copy_arguments(train.forest, train.width)[1].tolist())))
     return Ladder(repr(corpus), learn.source, tuple(rungs))
 
 
 def evaluations(corpus: Corpus, train: Corpus | None, levels: int, *, by_hand: bool = False) -> npt.NDArray[np.int64]:
     """Answers from the top 0 .. `levels` levels: [examples, trees, levels + 1], as positions in outcomes."""
-    return Learner(corpus, train).evaluated(truncation.heuristic if by_hand else truncation.truncated, levels)
+    return Learner(corpus, train).evaluated(levels, by_hand=by_hand)
+
+
+def _evaluable(corpus: Corpus) -> bool:
+    """Whether there are rules for all operators of a corpus, and its values are what they give."""
+    if truncation.applies(corpus):
+        return True
+    try:
+        enumeration.check_evaluable(corpus)
+    except MeasureError:
+        return False
+    return True
 
 
 def lookups(corpus: Corpus, train: Corpus | None = None) -> list[Rung]:
@@ -157,7 +168,7 @@ def _lookups(learn: Learner) -> Iterable[Rung]:
     yield learn.table("most frequent answer", "the answers of training", nothing)
     yield learn.table("root operator", "the name at the top of each tree", root_operators)
     yield learn.table(
-        "look-up table", "root operator, what it makes of its own digits, their number, operators of its lists",
+        "look-up table", "root operator, what it makes of its own leaves, their number, operators of its lists",
         root_list, root_operators,
     )  # fmt: skip
 
@@ -171,15 +182,13 @@ def _evaluators(corpus: Corpus, learn: Learner, levels: int) -> Iterable[Rung]:
         right[:, 1:] = wanted[:, 1:] == wanted[:, :1]
         yield Rung("repeat the first answer", "the right answer to the first tree", right)
     positional = {"FIRST", "LAST"} & {corpus.forest.names[symbol] for symbol in np.unique(corpus.forest.symbol)}
-    tables = {"top": truncation.truncated}
-    if corpus.width > 1 or positional:
-        tables["by hand, top"] = truncation.heuristic
-    for name, evaluate in tables.items():
-        answers = learn.evaluated(evaluate, levels)
+    heuristics = (corpus.width > 1 or positional) and truncation.applies(corpus)
+    for by_hand in (False, True) if heuristics else (False,):
+        answers = learn.evaluated(levels, by_hand=by_hand)
+        filled = "cut lists by their edge, or left out" if by_hand else "cut lists by p(value | operator)"
         for level in range(levels + 1):
-            filled = "cut lists by p(value | operator)" if name == "top" else "cut lists by their edge, or left out"
-            if level or name == "top":
-                label = f"{name} {level} level{'s' if level != 1 else ''}"
+            if level or not by_hand:
+                label = f"{'by hand, ' if by_hand else ''}top {level} level{'s' if level != 1 else ''}"
                 sees = f"lists nested {level} deep; {filled}" if level else "root operators; p(value | operator)"
                 yield judged(corpus, label, sees, answers[:, :, level])
 
@@ -196,7 +205,9 @@ def best_accuracy(
     answers: Sequence[Any] | npt.NDArray[Any],
     weights: Floats | None = None,
 ) -> float:
-    """The accuracy of the best predictor that sees only the information, on a finite law; weights default to equal.
+    """The accuracy of the best predictor that sees only the information, on a finite distribution of cases.
+
+    Weights default to equal.
 
     >>> best_accuracy(["even", "even", "odd"], ["yes", "no", "no"])
     0.6666666666666666
@@ -204,7 +215,7 @@ def best_accuracy(
     keys, labels = (numbered(part)[0] for part in (np.asarray(information), np.asarray(answers)))
     mass = np.ones(len(keys)) if weights is None else np.asarray(weights, np.float64)
     if not len(keys) == len(labels) == len(mass) or not len(keys) or mass.min() < 0 or mass.sum() <= 0:
-        raise MeasureError("a finite law needs a key, an answer and a weight (0 or more) for each of its cases")
+        raise MeasureError("a finite distribution needs a key, an answer and a weight (0 or more) for each case")
     table = np.zeros((int(keys.max()) + 1, int(labels.max()) + 1))
     np.add.at(table, (keys, labels), mass)
     return float(table.max(axis=1).sum() / mass.sum())
@@ -214,10 +225,10 @@ def copy_ceiling(corpus: Corpus, seen: Collection[int], references: str | None =
     """The best possible accuracy when only these COPY arguments mean something: all others are one unknown word.
 
     An unknown argument is with equal chance any unknown position of the trees that may be quoted (`references`, as the
-    corpus's task says or else all earlier ones): the law of the generator. Laws of leaves are independent and go
-    through the operators exactly. Each tree is judged as if the right values of the trees before it were known. The
-    first tree has no unknowns, so for two trees this is the Bayes ceiling; with more trees it is one for each tree by
-    itself, which no predictor exceeds but which asks for the right values of earlier trees to be reached.
+    corpus's task says or else all earlier ones), as the generator draws them. Leaves are independent, and their
+    distributions go through the operators exactly. Each tree is judged as if the right values of the trees before it
+    were known. The first tree has no unknowns, so for two trees this is the Bayes ceiling; with more trees it is one
+    for each tree by itself, which no predictor exceeds but which needs the right values of earlier trees to be reached.
     """
     allowed = references or dict(corpus.origin.get("settings") or {}).get("references", "earlier")
     if allowed not in ("earlier", "previous", "first"):
@@ -235,8 +246,8 @@ def copy_ceiling(corpus: Corpus, seen: Collection[int], references: str | None =
     np.add.at(counts, (*at, truncation.digits(corpus)[strange]), 1.0)
     quotable = {"earlier": counts.cumsum(axis=1), "previous": counts, "first": counts[:, [0] * corpus.width]}[allowed]
     row, tree = np.divmod(forest.tree[unknown], corpus.width)
-    laws = quotable[row, tree - 1]
-    laws = laws / np.maximum(1e-300, laws.sum(axis=1, keepdims=True))
+    chances = quotable[row, tree - 1]
+    chances = chances / np.maximum(1e-300, chances.sum(axis=1, keepdims=True))
     told = replace(corpus, forest=replace(forest, link=None))  # a COPY that can be read is its value
-    chance = truncation.law_of_roots(told, leaves, laws).max(axis=1).reshape(len(corpus), corpus.width)
+    chance = truncation.root_distributions(told, leaves, chances).max(axis=1).reshape(len(corpus), corpus.width)
     return Rung("COPY ceiling", f"all but COPY arguments other than the {len(set(seen))} known ones", chance)

@@ -1,4 +1,4 @@
-"""Predictors that see only part of an example and learn its answers: look-ups and weighed counts.
+"""Predictors that see only part of an example and learn its answers: look-up tables and weighted counts.
 
     learn = Learner(corpus, train)
     learn.table("root operator", "the name at the top of each tree", root_operators).accuracy
@@ -10,7 +10,7 @@ makes ladders of such predictors. Without `train`, they learn from one half of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -21,14 +21,17 @@ from pomona.base.arrays import Floats, Ints
 from pomona.base.errors import MeasureError
 from pomona.data.answers import asked
 from pomona.data.corpus import Corpus, codes
-from pomona.shortcuts import truncation
+from pomona.shortcuts import enumeration, truncation
+from pomona.shortcuts.enumeration import NOTHING
 from pomona.trees.operators import OPERATORS
+from pomona.trees.values import renumber
 
-Answers: TypeAlias = "npt.NDArray[np.int64]"  # [examples, questions]: positions in the corpus's outcomes
+Positions: TypeAlias = "npt.NDArray[np.int64]"  # [examples, questions]: positions in the corpus's outcomes
 Information: TypeAlias = Callable[
     [Corpus], Sequence[Any] | npt.NDArray[Any]
 ]  # one key an example: a number, a row, text
 FEATURES_FROM = 10_000  # training examples from which the counts are weighed; more change nothing in the first decimal
+MOST_ANSWERS = 256  # different answers between which the counts decide: the most frequent ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +44,7 @@ class Rung:
     name: str
     sees: str
     right: npt.NDArray[np.float64]
-    answers: Answers | None = None
+    answers: Positions | None = None
 
     @property
     def per_question(self) -> tuple[float, ...]:
@@ -59,7 +62,8 @@ class Rung:
         return float(self.right.prod(axis=1).std() / np.sqrt(max(1, len(self.right))))
 
 
-def judged(corpus: Corpus, name: str, sees: str, answers: Answers) -> Rung:
+def judged(corpus: Corpus, name: str, sees: str, answers: Positions) -> Rung:
+    """The rung of a predictor with these answers."""
     return Rung(name, sees, (answers == asked(corpus)).astype(np.float64), answers)
 
 
@@ -123,31 +127,29 @@ class Learner:
                 answers[rows, question] = _softmax(mine, wanted[:, question], theirs)
         return judged(self.corpus, name, sees, answers)
 
-    def evaluated(
-        self, evaluate: Callable[[Corpus, int, Mapping[str, Floats]], Ints], levels: int
-    ) -> npt.NDArray[np.int64]:
-        """Answers [rows, questions, levels] of truncated evaluators whose prior comes from training."""
-        place = np.array([_place(self.corpus, digit) for digit in range(truncation.VALUES)], np.int64)
-        answers: npt.NDArray[np.int64] | None = None
+    def evaluated(self, levels: int, *, by_hand: bool = False) -> npt.NDArray[np.int64]:
+        """Answers [rows, trees, levels + 1] of truncated evaluators, whose p(value | operator) is that of training."""
+        if not by_hand and not truncation.applies(self.corpus):
+            enumeration.check_evaluable(self.corpus)
+        answers = np.zeros((len(self.corpus), self.corpus.width, levels + 1), np.int64)
         for train, rows in self.folds:
-            found = place[evaluate(self.corpus.take(rows), levels, truncation.value_prior(train))]
-            found = found.reshape(len(rows), self.corpus.width, -1)
-            if answers is None:
-                answers = np.zeros((len(self.corpus), *found.shape[1:]), np.int64)
-            answers[rows] = found
-        assert answers is not None
+            found = _from_the_top(self.corpus.take(rows), train, levels, by_hand)
+            answers[rows] = found.reshape(len(rows), self.corpus.width, -1)
         return answers
 
 
-def _place(corpus: Corpus, digit: int) -> int:
-    return corpus.outcomes.index(digit) if digit in corpus.outcomes else -1
+def _from_the_top(corpus: Corpus, train: Corpus, levels: int, by_hand: bool) -> Ints:
+    """Answers from the top levels, as positions in outcomes: built-in operators on digits have a way of their own."""
+    if by_hand or (truncation.applies(corpus) and truncation.applies(train)):
+        evaluate = truncation.heuristic if by_hand else truncation.truncated
+        digits = renumber(np.arange(truncation.VALUES), range(truncation.VALUES), corpus.outcomes)
+        return np.asarray(digits[evaluate(corpus, levels, truncation.value_prior(train))])
+    return enumeration.truncated(corpus, levels, enumeration.value_prior(train))
 
 
-def _translated(corpus: Corpus, answers: Answers, into: Corpus) -> Answers:
+def _translated(corpus: Corpus, answers: Positions, into: Corpus) -> Positions:
     """Positions in one corpus's outcomes as positions in another's, -1 where it has no such outcome."""
-    place = {outcome: position for position, outcome in enumerate(into.outcomes)}
-    table = np.array([*(place.get(outcome, -1) for outcome in corpus.outcomes), -1], np.int64)
-    return np.asarray(table[answers])
+    return renumber(answers, corpus.outcomes, into.outcomes)
 
 
 # -- look-ups ----------------------------------------------------------------------------------------------------------
@@ -215,18 +217,25 @@ def root_operators(corpus: Corpus) -> Ints:
 
 
 def root_list(corpus: Corpus) -> Ints:
-    """Root operator, what it makes of the digits in its own list, how many these are, and the operators beside them."""
+    """Root operator, what it makes of the leaves in its own list, how many these are, and the operators beside them."""
     forest = corpus.forest
     inside = np.flatnonzero(forest.depth == 1)
     tree = forest.tree[inside]
-    digit = forest.leaf[inside] & (forest.links[inside] == 0)
+    leaf = forest.leaf[inside] & (forest.links[inside] == 0)
     root = forest.symbol[forest.root]
     lists = np.zeros((len(forest), len(OPERATORS) + 1), np.int64)  # how many of each operator, and COPYs
-    place = {name: position for position, name in enumerate(OPERATORS)}
-    column = np.array([place.get(name, len(OPERATORS)) for name in forest.names], np.int64)
-    np.add.at(lists, (tree[~digit], column[forest.symbol[inside[~digit]]]), 1)
-    keys = np.column_stack([_codes(corpus)[root], truncation.own_digits(corpus), lists])
+    column = renumber(forest.symbol[inside[~leaf]], forest.names, tuple(OPERATORS))  # -1, the last, for COPYs
+    np.add.at(lists, (tree[~leaf], column), 1)
+    keys = np.column_stack([_codes(corpus)[root], _own_leaves(corpus), lists])
     return keys.reshape(len(corpus), corpus.width, -1)
+
+
+def _own_leaves(corpus: Corpus) -> Ints:
+    if not truncation.applies(corpus):
+        return enumeration.own_leaves(corpus)
+    own = truncation.own_digits(corpus)
+    code = np.array([*map(enumeration.value_code, range(truncation.VALUES)), NOTHING], np.int64)  # -1 reads the last
+    return np.column_stack([code[own[:, 0]], own[:, 1]])
 
 
 # -- counts ------------------------------------------------------------------------------------------------------------
@@ -236,8 +245,7 @@ def _counts(corpus: Corpus, words: tuple[str, ...]) -> Any:
     """Counts and presence of each word, and the length, as a sparse array: [examples, features]."""
     from scipy import sparse
 
-    place = {word: position for position, word in enumerate(words)}
-    table = np.array([place.get(word, -1) for word in corpus.vocabulary], np.int64)[corpus.tokens]
+    table = renumber(corpus.tokens, corpus.vocabulary, words)
     rows = np.repeat(np.arange(len(corpus)), corpus.lengths)[table >= 0]
     pairs, counts = np.unique(rows * len(words) + table[table >= 0], return_counts=True)
     at, shape = np.divmod(pairs, max(1, len(words))), (len(corpus), len(words))
@@ -249,12 +257,15 @@ def _counts(corpus: Corpus, words: tuple[str, ...]) -> Any:
 def _softmax(features: Any, answers: Ints, other: Any) -> npt.NDArray[np.int64]:
     """Answers to `other` by multinomial logistic regression with a little shrinkage, on standardised features.
 
-    These are not sparse, so they are never made: (x - middle) / spread @ weights is worked out from x @ weights.
+    Standardised features are not sparse, so they are never built: (x - middle) / spread @ weights follows from
+    x @ weights.
     """
     from scipy.optimize import minimize
 
-    labels, wanted = np.unique(answers[answers >= 0], return_inverse=True)
-    features = features[answers >= 0]
+    labels, counts = np.unique(answers[answers >= 0], return_counts=True)
+    labels = np.sort(labels[np.argsort(-counts, kind="stable")[:MOST_ANSWERS]])
+    known = np.isin(answers, labels)
+    features, wanted = features[known], np.searchsorted(labels, answers[known])
     rows = features.shape[0]
     middle = features.mean(axis=0)
     spread = np.sqrt(np.maximum(0.0, features.power(2).mean(axis=0) - middle**2))

@@ -1,12 +1,13 @@
-"""Evaluators that open only the top k levels of a tree, exactly.
+"""Evaluators that open only the top k levels of a tree, exactly, for the built-in operators on digits.
 
 A list that stands deeper than k is not opened: all that is known of it is its operator, so its value follows the prior
 p(value | operator). What stands above is worked out by the rules, on distributions instead of numbers: MIN and MAX by
-products of P(X >= v) and P(X <= v), SM by convolution, FIRST and LAST by selection, MED by the joint law of the middle
-two. The answer is the most probable value. Nothing is sampled. A COPY spends the levels that are left where it stands
-on the node it quotes, so levels count along the way to the answer, through all trees.
+products of P(X >= v) and P(X <= v), SM by convolution, FIRST and LAST by selection, MED by the joint distribution of
+the middle two. The answer is the most probable value. Nothing is sampled. A COPY spends the levels that are left where
+it stands on the node it quotes, so levels count along the way to the answer, through all trees. Operators and values of
+any other kind are evaluated in `shortcuts.enumeration`.
 
-k = 0 knows the root operator and k = infinity everything; `heuristic` fills the cut differently, as one would by hand:
+k = 0 knows the root operator and k = infinity everything. `heuristic` fills the cut differently, as one would by hand:
 a cut list under FIRST or LAST gives its outermost digit on that side, under any other operator it is left out; and a
 list of which nothing is left counts as 5. (ORCHARD's recorded curves do not say the last; of the rules tried, this one
 gives all of them: chi-square 9.1 on 14 figures, against 30 and more for a 5 at the root only, no answer, or the
@@ -32,6 +33,16 @@ NOTHING = -1
 MIDDLE = 5  # by hand: what a list counts as of which nothing is left
 
 
+def applies(corpus: Corpus, operators: Mapping[str, Operator] = OPERATORS) -> bool:
+    """Whether all operators of a corpus are built-in and all its values digits."""
+    try:
+        digits(corpus)
+        rule_numbers(corpus, operators)
+    except MeasureError:
+        return False
+    return True
+
+
 def value_prior(corpus: Corpus) -> dict[str, npt.NDArray[np.float64]]:
     """p(value | operator) over all lists of a corpus, by operator name."""
     inner = ~corpus.forest.leaf
@@ -51,10 +62,10 @@ def truncated(
     for symbol, name in enumerate(forest.names):
         if name in prior:
             table[symbol] = prior[name]
-    laws = np.zeros((0, VALUES))
+    chances = np.zeros((0, VALUES))
     return _truncate(
         forest.symbol, forest.arity, forest.links, forest.depth, forest.start, corpus.width, digits(corpus), numbers,
-        table, levels, forest.link is not None, np.full(len(forest.symbol), NOTHING, np.int64), laws,
+        table, levels, forest.link is not None, np.full(len(forest.symbol), NOTHING, np.int64), chances,
     )[0]  # fmt: skip
 
 
@@ -70,12 +81,12 @@ def heuristic(
     )
 
 
-def law_of_roots(
-    corpus: Corpus, leaves: Ints, laws: Floats, operators: Mapping[str, Operator] = OPERATORS
+def root_distributions(
+    corpus: Corpus, leaves: Ints, chances: Floats, operators: Mapping[str, Operator] = OPERATORS
 ) -> npt.NDArray[np.float64]:
-    """The law of each tree's answer when the leaves numbered here follow laws of their own, independently: [trees, 10].
+    """The distribution of each tree's answer when some leaves follow distributions of their own: [trees, 10].
 
-    `leaves[node]` is a row of `laws`, or -1 where the value is known.
+    `leaves[node]` is a row of `chances`, or -1 where the value is known. Leaves are independent.
     """
     forest = corpus.forest
     numbers = rule_numbers(corpus, operators)
@@ -83,13 +94,13 @@ def law_of_roots(
     levels = corpus.width * int(forest.height.max(initial=0)) + 1  # enough for every way through every COPY
     return _truncate(
         forest.symbol, forest.arity, forest.links, forest.depth, forest.start, corpus.width, digits(corpus), numbers,
-        table, levels, forest.link is not None, np.asarray(leaves, np.int64), np.asarray(laws, np.float64),
+        table, levels, forest.link is not None, np.asarray(leaves, np.int64), np.asarray(chances, np.float64),
     )[1]  # fmt: skip
 
 
 def digits(corpus: Corpus) -> npt.NDArray[np.int64]:
     """Node values as the digits they are."""
-    numbers = np.array([out if isinstance(out, int) else NOTHING for out in corpus.outcomes] + [NOTHING], np.int64)
+    numbers = np.array([out if type(out) is int else NOTHING for out in corpus.outcomes] + [NOTHING], np.int64)
     found: npt.NDArray[np.int64] = numbers[corpus.values]
     if len(found) and (found.min() < 0 or found.max() >= VALUES):
         raise MeasureError("truncated evaluation needs the value of every node, a digit 0-9")
@@ -102,7 +113,7 @@ def rule_numbers(corpus: Corpus, operators: Mapping[str, Operator] = OPERATORS) 
     inner = np.unique(corpus.forest.symbol[~corpus.forest.leaf]).tolist()
     for symbol in inner:
         if names[symbol] not in operators or operators[names[symbol]].number == INTERPRETED:
-            raise MeasureError(f"truncated evaluation knows the built-in operators only, not {names[symbol]!r}")
+            raise MeasureError(f"evaluation by hand knows the built-in operators only, not {names[symbol]!r}")
     return np.array([operators[name].number if name in operators else INTERPRETED for name in names], np.int64)
 
 
@@ -118,32 +129,32 @@ def own_digits(corpus: Corpus) -> npt.NDArray[np.int64]:
 
 
 @compiled
-def combine(number: int, laws: Floats, low: int, high: int, out: Floats) -> None:
-    """The law of an operator's value, of independent arguments whose laws are laws[low:high]; written to `out`."""
+def combine(number: int, chances: Floats, low: int, high: int, out: Floats) -> None:
+    """The distribution of an operator's value, for independent arguments that follow chances[low:high], into `out`."""
     count = high - low
     if number in (FIRST, LAST) or count == 1:
         chosen = high - 1 if number == LAST else low
         for value in range(VALUES):
-            out[value] = laws[chosen, value]
+            out[value] = chances[chosen, value]
         return
     if number == SM:
         held = np.zeros(VALUES)
         for value in range(VALUES):
-            out[value] = laws[low, value]
+            out[value] = chances[low, value]
         for place in range(low + 1, high):
             for value in range(VALUES):
                 held[value] = 0.0
             for one in range(VALUES):
                 if out[one] > 0.0:
                     for two in range(VALUES):
-                        held[(one + two) % VALUES] += out[one] * laws[place, two]
+                        held[(one + two) % VALUES] += out[one] * chances[place, two]
             for value in range(VALUES):
                 out[value] = held[value]
         return
     upto = np.zeros((count, VALUES + 1))  # upto[., v + 1] = P(X <= v)
     for place in range(count):
         for value in range(VALUES):
-            upto[place, value + 1] = upto[place, value] + laws[low + place, value]
+            upto[place, value + 1] = upto[place, value] + chances[low + place, value]
     if number in (MIN, MAX):
         before = 0.0 if number == MAX else 1.0
         for value in range(VALUES):
@@ -207,15 +218,15 @@ def _choose(upto: Floats, low: int, high: int, ways: Floats) -> None:
 @compiled
 def _truncate(
     symbol: Ints, arity: Ints, link: Ints, depth: Ints, start: Ints, width: int, value: Ints, numbers: Ints,
-    prior: Floats, levels: int, linked: bool, leaves: Ints, laws: Floats,
+    prior: Floats, levels: int, linked: bool, leaves: Ints, chances: Floats,
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float64]]:  # fmt: skip
-    """Answers of each tree from 0 .. levels levels, and the law of its answer from `levels`."""
+    """Answers of each tree from 0 .. levels levels, and the distribution of its answer from `levels`."""
     trees = len(start) - 1
     answers = np.empty((trees, levels + 1), np.int8)
     roots = np.empty((trees, VALUES))
     room = 256
-    known = np.empty((room, levels + 1, VALUES))  # [node, levels left]: the law of its value
-    need = np.empty(room, np.int64)  # levels with which the node's law is what it ever will be
+    known = np.empty((room, levels + 1, VALUES))  # [node, levels left]: the distribution of its value
+    need = np.empty(room, np.int64)  # levels from which on the node's distribution stays the same
     sure = np.empty(room, np.bool_)  # and whether that is its value
     stack = np.empty(room, np.int64)
     operands = np.empty((64, VALUES))
@@ -236,7 +247,7 @@ def _truncate(
                 need[here], sure[here] = 0, False
                 for left in range(most + 1):
                     for one in range(VALUES):
-                        known[here, left, one] = laws[leaves[node], one]
+                        known[here, left, one] = chances[leaves[node], one]
             elif link[node]:
                 need[here], sure[here] = need[here - link[node]], sure[here - link[node]]
                 if not sure[here] or need[here] > 0:

@@ -315,7 +315,7 @@ def dependency_of(
     inner = np.flatnonzero(~forest.leaf & (forest.links == 0))
     calls = Calls()
     numbers = np.full(len(forest.symbol), -1, np.int32)
-    facts_start, facts = _facts(forest, positions)
+    facts_start, facts = facts_of(forest, positions)
     numbers[inner] = calls.number(inner, forest.symbol, facts_start, facts)
     set_start, member_start, members = [0], [0], list[int]()
     for number in range(len(calls)):
@@ -328,7 +328,7 @@ def dependency_of(
     return _by_sets(forest.links, numbers, offsets, forest.children[1], *sets)
 
 
-def _facts(forest: Forest, positions: Ints) -> tuple[Ints, Ints]:
+def facts_of(forest: Forest, positions: Ints) -> tuple[Ints, Ints]:
     """For every node the positions of its arguments and then its own, one after the other; and where each begins."""
     offsets, children = forest.children
     nodes = len(forest.symbol)
