@@ -37,6 +37,7 @@ from pomona.base.compiled import compiled
 from pomona.base.errors import FormatError, TreeError
 from pomona.base.files import read_bytes
 from pomona.data.corpus import FIELDS, Corpus, Outcome, narrowest
+from pomona.data.formats import FORMATS, Format
 from pomona.trees import brackets, links
 from pomona.trees.forest import Forest
 
@@ -466,3 +467,6 @@ def _refuse(constant: str) -> Any:
 def _short(value: Any) -> str:
     text = reprlib.repr(value)  # which does not go to the bottom of what is deep or long
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+FORMATS.add(Format("jsonl", SUFFIX, recognises, read, Writer, holds_everything=True))
