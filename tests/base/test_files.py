@@ -32,7 +32,7 @@ def corpus() -> Corpus:
 
 
 def suffixed(folder: Path, name: str) -> Path:
-    return folder / f"rows{formats.format_named(name).SUFFIX}"
+    return folder / f"rows{formats.FORMATS.named(name).suffix}"
 
 
 def listing(folder: Path) -> list[str]:
@@ -88,7 +88,7 @@ def test_a_close_that_fails_too_does_not_hide_what_went_wrong(
     def cannot(self: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(formats.format_named(name).Writer, "close", cannot)
+    monkeypatch.setattr(formats.FORMATS.named(name).writer, "close", cannot)
     with pytest.raises(RuntimeError, match="the first thing"), formats.writing(tmp_path / "rows", name):
         raise RuntimeError("the first thing")
     assert listing(tmp_path) == []

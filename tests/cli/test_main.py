@@ -379,7 +379,7 @@ def test_an_interruption_is_130_and_says_that_nothing_is_left(
     def interrupted(self: object, corpus: Corpus) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(formats.format_named("parquet").Writer, "write", interrupted)
+    monkeypatch.setattr(formats.FORMATS.named("parquet").writer, "write", interrupted)
     ran = run("generate", "listops/d20s", "--out", tmp_path, *SMALL)
     assert ran.status == 130
     assert "Interrupted; nothing half-written was left behind." in ran.err

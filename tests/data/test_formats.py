@@ -209,13 +209,13 @@ def test_parquet_remembers_where_the_rows_came_from(folder: Path, listops: Corpu
 @pytest.mark.parametrize("name", ALL)
 def test_files_are_known_by_content_not_by_name(folder: Path, listops: Corpus, name: str) -> None:
     path = pm.write(listops, folder / "called.something", name)
-    assert formats.recognise(path)[0] == name
+    assert formats.recognise(path).name == name
     assert pm.read(path).fingerprint == listops.fingerprint
 
 
 @pytest.mark.parametrize(("path", "name"), [("a.tsv", "tsv"), ("a.lra.tsv", "lra"), ("a.parquet", "parquet")])
 def test_the_suffix_chooses_the_format(folder: Path, listops: Corpus, path: str, name: str) -> None:
-    assert formats.recognise(pm.write(listops[:2], folder / path))[0] == name
+    assert formats.recognise(pm.write(listops[:2], folder / path)).name == name
 
 
 def test_names_that_tell_no_format(folder: Path, listops: Corpus) -> None:

@@ -292,7 +292,7 @@ def test_a_byte_order_mark_is_named(folder: Path, good: dict[str, bytes], name: 
 
 def test_unknown_files_say_what_they_begin_with(folder: Path) -> None:
     error = refused(folder / "text", "Once upon a time\n")
-    known = ", ".join(formats.formats())
+    known = ", ".join(formats.FORMATS.entries())
     assert f"not a format we know ({known}); the file begins with b'Once upon a time" in str(error)
 
 

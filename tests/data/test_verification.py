@@ -30,7 +30,7 @@ def listops() -> Corpus:
 
 
 def put(corpus: Corpus, folder: Path, stem: str, name: str) -> Path:
-    return pm.write(corpus, folder / f"{stem}{formats.format_named(name).SUFFIX}", name)
+    return pm.write(corpus, folder / f"{stem}{formats.FORMATS.named(name).suffix}", name)
 
 
 def found(*paths: Path) -> list[tuple[str, int | None, str]]:
@@ -212,7 +212,7 @@ def test_a_file_given_twice_is_no_leak(tmp_path: Path, listops: Corpus) -> None:
 def test_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"nowhere: there is no such file or folder"):
         pm.verify(tmp_path / "nowhere")
-    with pytest.raises(FormatError, match=r"the folder holds no \.parquet, \.jsonl, \.tsv or \.input file"):
+    with pytest.raises(FormatError, match=r"the folder holds no \.input, \.jsonl, \.parquet or \.tsv file"):
         pm.verify(tmp_path)
 
 

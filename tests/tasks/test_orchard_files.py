@@ -132,7 +132,7 @@ def test_the_originals_two_files(tmp_path: Path) -> None:
     labels = (tmp_path / "train.label").read_text().splitlines()
     assert lines == made.texts
     assert [list(map(int, label.split(","))) for label in labels] == [oracle.stack_answers(line) for line in lines]
-    assert formats.recognise(tmp_path / "train.label")[0] == "orchard"
+    assert formats.recognise(tmp_path / "train.label").name == "orchard"
     assert pm.read(tmp_path / "train.label").fingerprint == made.fingerprint
     (tmp_path / "train.label").unlink()
     alone = pm.read(tmp_path / "train.input")

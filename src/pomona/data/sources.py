@@ -37,7 +37,7 @@ def corpus_from(
     except SpecError as error:
         if kind_of(source) == "folder":
             raise FormatError("this is a folder; name one of the files in it", path=source) from None
-        if source.endswith((".parquet", ".jsonl", ".tsv", ".input", ".label")):
+        if formats.FORMATS.has_suffix(source):
             raise FormatError("there is no such file", path=source) from None
         raise SpecError(f"there is no file {source!r}, and {error}") from None
     return generate(source, split=split, seed=seed, size=size, **(settings or {}))

@@ -1,12 +1,16 @@
-"""Verification: read every row again, work every answer out again, and say file and line of whatever does not hold.
+"""Verification: read every row again, work every answer out again, and name file and line of whatever does not hold.
 
-Checked: the file can be read at all; every node value and every target is what the rules give; the tokens are those of
-the tree; no example stands twice in a file; no example of one file stands in another (train, dev, test).
+    result = verify("data/train.parquet", "data/test.parquet")
+    result.holds, result.problems
+
+Checked are: the file can be read at all; every node value and every target is what the rules give; the tokens are those
+of the tree; no example is twice in a file; no example of one file is in another (train, dev, test). The rules are those
+of the task that made the file (`Task.node_values`, `Task.targets`) or, if it has none of its own, of its operators.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +18,8 @@ import numpy as np
 
 from pomona.base.arrays import Ints
 from pomona.base.errors import FairnessError, FormatError, SpecError, TreeError
-from pomona.data import formats
 from pomona.data.corpus import Corpus, codes
+from pomona.data.formats import FORMATS, recognise
 from pomona.data.label_report import LabelReport
 from pomona.data.task import TASKS, Task, task_class
 from pomona.trees import links
@@ -60,16 +64,25 @@ def files_in(paths: Iterable[str | Path]) -> list[Path]:
     found: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
-            known = (".parquet", ".jsonl", ".tsv", ".input")
-            inside = sorted(one for one in path.iterdir() if one.is_file() and one.suffix in known)
+            inside = sorted(file for file in path.iterdir() if file.is_file() and FORMATS.holds_corpora(file))
             if not inside:
-                raise FormatError("the folder holds no .parquet, .jsonl, .tsv or .input file", path=path)
+                *suffixes, last = FORMATS.last_suffixes()
+                raise FormatError(f"the folder holds no {', '.join(suffixes)} or {last} file", path=path)
             found += inside
         elif not path.exists():
             raise FormatError("there is no such file or folder", path=path)
         else:
             found.append(path)
     return found
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What to ask of a prover: its name, how many rows of each file (None: all), and which sample of them."""
+
+    prover: str
+    sample: int | None
+    seed: int
 
 
 def verify(
@@ -84,46 +97,46 @@ def verify(
     With a `prover` (z3, eprover, prover9, table) the labels of a `sample` of sentence pairs of each file, None for all
     of them, are asked of it as well.
 
-    Files that hold the same rows in another format (same stem, as train.parquet and train.tsv) must hold the same
-    content; they do not count as leaking into each other.
+    Files that hold the same rows in another format (same stem, for example train.parquet and train.tsv) must hold the
+    same content; they do not count as leaking into each other.
     """
     problems: list[Problem] = []
-    read: list[tuple[Path, str, Corpus]] = []
+    corpora: list[tuple[Path, str, Corpus]] = []
     rules: set[str] = set()
     unchecked: list[str] = []
     for path in files_in(paths):
         try:
-            name, one = formats.recognise(path)
-            corpus = one.read(path)
+            format_ = recognise(path)
+            corpus = format_.read(path)
         except FormatError as error:
-            problems.append(Problem(str(path), error.line, "unreadable", _without_place(error)))
+            problems.append(Problem(str(path), error.line, "unreadable", _message(error)))
         else:
             expected, by = worked_out(corpus)
             if expected is None:
                 unchecked.append(str(path))
             else:
                 rules.add(by)
-                problems += list(_wrong_answers(path, corpus, expected))
-            problems += list(_wrong_tokens(path, corpus))
+                problems += _wrong_answers(path, corpus, expected)
+            problems += _wrong_tokens(path, corpus)
             if prover is not None:
-                problems += list(_contradicted(path, corpus, prover, sample, seed, rules))
-            problems += list(_repeated(path, corpus))
-            read.append((path, name, corpus))
+                problems += _contradicted(path, corpus, Proof(prover, sample, seed), rules)
+            problems += _repeated(path, corpus)
+            corpora.append((path, format_.name, corpus))
         if progress:
             progress(1)
-    problems += list(_leaks(read))
-    listed = tuple((str(path), name, len(corpus), corpus.fingerprint) for path, name, corpus in read)
-    return Verification(listed, tuple(problems), ", ".join(sorted(rules)) or "nothing", tuple(unchecked))
+    problems += _leaks(corpora)
+    files = tuple((str(path), name, len(corpus), corpus.fingerprint) for path, name, corpus in corpora)
+    return Verification(files, tuple(problems), ", ".join(sorted(rules)) or "nothing", tuple(unchecked))
 
 
-def _without_place(error: FormatError) -> str:
+def _message(error: FormatError) -> str:
     """The message without file and line, which a Problem shows itself."""
-    place = str(error).partition(f"line {error.line}")[2].lstrip(",: ") if error.line is not None else ""
-    return place or str(error).removeprefix(f"{error.path}: ")
+    rest = str(error).partition(f"line {error.line}")[2].lstrip(",: ") if error.line is not None else ""
+    return rest or str(error).removeprefix(f"{error.path}: ")
 
 
 def line_of(corpus: Corpus, row: int) -> int:
-    """The line a row stands on, or its number counted from 1."""
+    """The line of a row in its file, or the number of the row counted from 1."""
     return int(corpus.lines[row]) if corpus.lines is not None else row + 1
 
 
@@ -174,78 +187,80 @@ def _given_leaves(corpus: Corpus) -> Callable[[str], Value]:
 
 
 def _wrong_answers(path: Path, corpus: Corpus, expected: Ints) -> Iterable[Problem]:
-    roots = task_class(corpus).targets(corpus)
-    if roots is None:
-        roots = expected[corpus.forest.root].reshape(len(corpus), corpus.width)
-    wrong = np.zeros(len(corpus), np.bool_)
-    if corpus.targets.shape[1] == 1 < roots.shape[1] and _paired(corpus):
-        joined = [*(str(outcome) for outcome in corpus.outcomes), "?"]
-        for row in range(len(corpus)):
-            given, right = joined[corpus.targets[row, 0]], ",".join(joined[value] for value in roots[row])
-            if given != right:
-                wrong[row] = True
-                message = f"the file says {given}, the rules give {right}"
-                yield Problem(str(path), line_of(corpus, row), "wrong answer", message)
-    elif corpus.targets.shape == roots.shape:
-        wrong = (roots != corpus.targets).any(axis=1)
-        for row in np.flatnonzero(wrong).tolist():
-            given = ", ".join(_shown(corpus, value, "nothing") for value in corpus.targets[row])
-            right = ", ".join(_shown(corpus, value, "no known outcome") for value in roots[row])
-            message = f"the file says {given}, the rules give {right}"
-            yield Problem(str(path), line_of(corpus, row), "wrong answer", message)
+    """Targets that are not what the rules give and, in the rows whose targets are right, wrong values of nodes."""
+    targets = task_class(corpus).targets(corpus)
+    if targets is None:
+        targets = expected[corpus.forest.root].reshape(len(corpus), corpus.width)
+    said: dict[int, tuple[str, str]] = {}  # of every wrong row: the target of the file, and the right one
+    if corpus.targets.shape[1] == 1 < targets.shape[1] and _has_joint_targets(corpus):
+        names = [*(str(outcome) for outcome in corpus.outcomes), "?"]
+        rows = zip(corpus.targets[:, 0].tolist(), targets.tolist(), strict=True)
+        joint = [(names[given], ",".join(names[max(value, -1)] for value in right)) for given, right in rows]
+        said = {row: pair for row, pair in enumerate(joint) if pair[0] != pair[1]}
+    elif corpus.targets.shape == targets.shape:
+        for row in np.flatnonzero((targets != corpus.targets).any(axis=1)).tolist():
+            said[row] = _names(corpus, corpus.targets[row], "nothing"), _names(corpus, targets[row])
     elif len(corpus):
-        message = f"an example has {corpus.targets.shape[1]} targets, the rules give {roots.shape[1]}; none was checked"
+        counts = corpus.targets.shape[1], targets.shape[1]
+        message = f"an example has {counts[0]} targets, the rules give {counts[1]}; none was checked"
         yield Problem(str(path), line_of(corpus, 0), "wrong answer", message)
-    nodes = np.flatnonzero(expected != corpus.values)
-    rows = np.unique(corpus.forest.tree[nodes] // corpus.width, return_index=True)
-    for row, first in zip(rows[0].tolist(), rows[1].tolist(), strict=True):
-        if wrong[row]:
-            continue
-        node = int(nodes[first])
-        name = corpus.forest.names[corpus.forest.symbol[node]]
-        given = _shown(corpus, corpus.values[node], "nothing")
-        right = _shown(corpus, expected[node], "no known outcome")
-        message = f"the value of {name} (node {node - int(corpus.forest.start[corpus.forest.tree[node]])}) is given as "
-        yield Problem(str(path), line_of(corpus, row), "wrong node value", message + f"{given}, the rules give {right}")
+    for row, (given, right) in said.items():
+        message = f"the file says {given}, the rules give {right}"
+        yield Problem(str(path), line_of(corpus, row), "wrong answer", message)
+    yield from _wrong_values(path, corpus, expected, said)
 
 
-def _paired(corpus: Corpus) -> bool:
-    """Whether a target is one outcome for all the trees, as "6,2"."""
-    used = [corpus.outcomes[value] for value in np.unique(corpus.targets).tolist() if value >= 0]
-    return bool(used) and all(isinstance(one, str) and one.count(",") == corpus.width - 1 for one in used)
-
-
-def _shown(corpus: Corpus, value: int, otherwise: str) -> str:
-    return str(corpus.outcomes[value]) if value >= 0 else otherwise
-
-
-def _contradicted(
-    path: Path, corpus: Corpus, prover: str, sample: int | None, seed: int, rules: set[str]
+def _wrong_values(
+    path: Path, corpus: Corpus, expected: Ints, skipped: Container[int]
 ) -> Iterable[Problem]:
-    """Labels that a prover contradicts; what it could not decide is said with the rules, since it is no fault."""
-    report = _proved(corpus, prover, sample, seed)
+    """The first wrong node of every row that has one and is not skipped."""
+    nodes = np.flatnonzero(expected != corpus.values)
+    rows, first = np.unique(corpus.forest.tree[nodes] // corpus.width, return_index=True)
+    for row, node in zip(rows.tolist(), nodes[first].tolist(), strict=True):
+        if row in skipped:
+            continue
+        name = corpus.forest.names[corpus.forest.symbol[node]]
+        number = node - int(corpus.forest.start[corpus.forest.tree[node]])
+        given, right = _names(corpus, corpus.values[[node]], "nothing"), _names(corpus, expected[[node]])
+        message = f"the value of {name} (node {number}) is given as {given}, the rules give {right}"
+        yield Problem(str(path), line_of(corpus, row), "wrong node value", message)
+
+
+def _has_joint_targets(corpus: Corpus) -> bool:
+    """Whether one target stands for the values of all the trees, for example "6,2"."""
+    used = [corpus.outcomes[value] for value in np.unique(corpus.targets).tolist() if value >= 0]
+    commas = corpus.width - 1
+    return bool(used) and all(isinstance(outcome, str) and outcome.count(",") == commas for outcome in used)
+
+
+def _names(corpus: Corpus, values: Ints, missing: str = "no known outcome") -> str:
+    return ", ".join(str(corpus.outcomes[value]) if value >= 0 else missing for value in values.tolist())
+
+
+def _contradicted(path: Path, corpus: Corpus, proof: Proof, rules: set[str]) -> Iterable[Problem]:
+    """Labels that a prover contradicts. What it could not decide is told with the rules, since it is no fault."""
+    report = _proved(corpus, proof)
     undecided = f", {len(report.unknown):,} undecided" if report.unknown else ""
     rules.add(f"{report.prover} on {report.asked:,} pairs of {path.name}{undecided}")
-    for one in report.disagreements:
-        yield Problem(str(path), line_of(corpus, one.row), "wrong label", str(one))
+    for disagreement in report.disagreements:
+        yield Problem(str(path), line_of(corpus, disagreement.row), "wrong label", str(disagreement))
 
 
-def _proved(corpus: Corpus, prover: str, sample: int | None, seed: int) -> LabelReport:
-    """The report of the task that made the corpus, else of the first task whose prover can read it."""
+def _proved(corpus: Corpus, proof: Proof) -> LabelReport:
+    """The report of the task that made the corpus; where the file does not say which, of the first that can read it."""
     named = task_class(corpus)
-    classes = [entry.kind for entry in TASKS.entries()] if named is Task else [named]
-    for task in classes:
-        report = task.prove(corpus, prover, sample, seed)
+    for task in [entry.kind for entry in TASKS.entries()] if named is Task else [named]:
+        report = task.prove(corpus, proof.prover, proof.sample, proof.seed)
         if report is not None:
             return report
-    raise FairnessError("no prover knows what these trees mean: provers label the sentence pairs of fair_nli")
+    raise FairnessError("no prover knows what these trees mean; provers are asked about the sentence pairs of fair_nli")
 
 
 def _wrong_tokens(path: Path, corpus: Corpus) -> Iterable[Problem]:
-    """Where tokens are brackets at all, they must be those of the tree: a lost bracket changes the question."""
+    """Rows whose brackets are not those of the tree, in files whose tokens are brackets at all."""
     bracketed = any(word.startswith("[") or word == "]" for word in corpus.vocabulary)
-    several = corpus.width > 1 and "X" not in corpus.vocabulary  # trees that are not written one after the other
-    if not bracketed or several or np.any(corpus.forest.links[~corpus.forest.leaf]):
+    apart = corpus.width > 1 and "X" not in corpus.vocabulary  # trees that are not written one after the other
+    if not bracketed or apart or np.any(corpus.forest.links[~corpus.forest.leaf]):
         return
     given = codes(corpus.vocabulary)[corpus.tokens]
     wrong = np.ones(len(corpus), np.bool_)
@@ -272,27 +287,17 @@ def _repeated(path: Path, corpus: Corpus) -> Iterable[Problem]:
         yield Problem(str(path), line_of(corpus, row), "duplicate", f"the same example stands on line {before}")
 
 
-def _stem(path: Path) -> str:
-    """The path without the suffix of a format: train.lra.tsv and train.parquet are both train."""
-    for suffix in sorted((one.SUFFIX for one in formats.formats().values()), key=len, reverse=True):
-        if path.name.endswith(suffix):
-            return str(path)[: -len(suffix)]
-    return str(path)
-
-
-def _leaks(read: Sequence[tuple[Path, str, Corpus]]) -> Iterable[Problem]:
-    for place, (path, _, corpus) in enumerate(read):
-        for other, _, earlier in read[:place]:
-            if _stem(path) == _stem(other):
+def _leaks(corpora: Sequence[tuple[Path, str, Corpus]]) -> Iterable[Problem]:
+    """Examples that two files share and, of files that should hold the same rows, those that do not."""
+    for number, (path, _, corpus) in enumerate(corpora):
+        for other, _, earlier in corpora[:number]:
+            if FORMATS.stem(path) == FORMATS.stem(other):
                 if corpus.fingerprint != earlier.fingerprint:
                     message = f"the content is not that of {other.name}, though the names say it is the same split"
                     yield Problem(str(path), None, "different content", message)
                 continue
-            shared, mine, theirs = np.intersect1d(corpus.keys, earlier.keys, return_indices=True)
+            shared, rows, other_rows = np.intersect1d(corpus.keys, earlier.keys, return_indices=True)
             if len(shared):
-                row = int(mine.min())
-                where = line_of(earlier, int(theirs[int(mine.argmin())]))
-                yield Problem(
-                    str(path), line_of(corpus, row), "leak",
-                    f"{len(shared)} of {len(corpus)} examples also stand in {other} (this one on line {where})",
-                )  # fmt: skip
+                line = line_of(earlier, int(other_rows[int(rows.argmin())]))
+                message = f"{len(shared)} of {len(corpus)} examples also stand in {other} (this one on line {line})"
+                yield Problem(str(path), line_of(corpus, int(rows.min())), "leak", message)

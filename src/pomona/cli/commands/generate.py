@@ -47,7 +47,7 @@ def generate(
     from pomona.data.task import TASKS, chunks
 
     task = TASKS.build(name, parse_settings(settings or []))
-    suffixes = {kind: known.format_named(kind).SUFFIX for kind in formats.split(",")}
+    suffixes = {kind: known.FORMATS.named(kind).suffix for kind in formats.split(",")}
     chosen = split.split(",") if split else list(reversed(task.sizes))
     for one in chosen:
         if one not in task.sizes:

@@ -1,47 +1,186 @@
-"""Corpora on disk: `read` recognises what it is given, `write` is atomic, and a round trip changes nothing.
+"""Corpora on disk: `read` recognises the format, `write` is atomic, and a round trip changes nothing.
 
-    parquet   everything, columns of lists, zstd; spec, version and fingerprint in the metadata
+    parquet   everything, columns of lists, zstd; settings, version and fingerprint in the metadata
     jsonl     everything, one object a line, trees as nested objects (schema in `pomona.data.formats.jsonl`)
     tsv       the original ListOps file: answer, tab, binary tree in round brackets
     lra       Long Range Arena's ListOps file: a header line, source first
     orchard   the original ORCHARD files: train.input, one example a line, and train.label beside it
     snli      sentence pairs as SNLI writes them (fair NLI)
 
-Each format is one module here with SUFFIX, `recognises`, `read` and a `Writer` that takes chunks; the folder is
-discovered. A writer of more than one file also has `abandon`, called instead of `close` when the writing failed.
+A format is one call of `FORMATS.add(Format(...))`. Those that hold any corpus are modules of this folder, those of one
+task are in the module `files` of the task's folder; both are discovered, so there is no list to forget. Only as much is
+imported as it takes to find the format of a name or of a file: pyarrow, for example, is needed for Parquet alone.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator
+import pkgutil
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
-from pomona.base.errors import FormatError, did_you_mean
+from pomona.base.errors import FormatError, SpecError, did_you_mean
 from pomona.base.files import replacing
 from pomona.data.corpus import Corpus, Fingerprint
 
-_HOMES = {
-    "jsonl": "pomona.data.formats.jsonl",
-    "lra": "pomona.tasks.listops.lra_files",
-    "orchard": "pomona.tasks.orchard.files",
-    "parquet": "pomona.data.formats.parquet",
-    "snli": "pomona.tasks.fair_nli.files",
-    "tsv": "pomona.tasks.listops.files",
-}
+HEAD = 4096  # bytes by which a format is recognised
 
 
 class Writer(Protocol):
-    """Takes the chunks of a corpus one after the other; `close` completes the file."""
+    """Takes the chunks of a corpus one after the other; `close` completes the file.
+
+    A writer of more than one file also has `abandon`, called instead of `close` when the writing failed; one that
+    computes the fingerprint of its rows has it as `fingerprint`.
+    """
 
     def write(self, corpus: Corpus) -> None: ...
     def close(self) -> None: ...
 
 
-class _Counting:
-    """A writer that knows how many rows it was given."""
+@dataclass(frozen=True)
+class Format:
+    """How corpora are written to files of one kind and read from them.
+
+    `recognises(path, head)` decides by the first bytes of a file. `writer(path, shown)` writes to `path` and calls the
+    file `shown` in its errors. `also` are the suffixes of further files that belong to the one that is written.
+    """
+
+    name: str
+    suffix: str
+    recognises: Callable[[Path, bytes], bool]
+    read: Callable[[Path], Corpus]
+    writer: Callable[[Path, Path], Writer]
+    holds_everything: bool = False  # any corpus, or only those of one task
+    also: tuple[str, ...] = ()
+
+
+class FormatRegistry:
+    """Every format by name, suffix or content; modules are imported as they are needed."""
+
+    def __init__(self, formats: str, tasks: str) -> None:
+        self._formats, self._tasks = formats, tasks  # packages: of formats, and of tasks that may have a module `files`
+        self._entries: dict[str, Format] = {}
+
+    def add(self, format_: Format) -> Format:
+        """Put a format under its name; two formats of one name or suffix are an error."""
+        for known in self._entries.values():
+            if (known.name == format_.name or known.suffix == format_.suffix) and known.read != format_.read:
+                raise SpecError(f"two formats are called {format_.name!r} or end in {format_.suffix!r}; rename one")
+        self._entries[format_.name] = format_
+        return format_
+
+    def entries(self) -> dict[str, Format]:
+        """Every format, in order of name; this imports all of them."""
+        for module in self._waiting():
+            importlib.import_module(module)
+        return dict(sorted(self._entries.items()))
+
+    def named(self, name: str) -> Format:
+        """The format of a name."""
+        found = self._search(name, lambda entry: entry.name == name)
+        if found is None:
+            raise FormatError(f"no format is called {name!r}. {did_you_mean(name, self.entries())}")
+        return found
+
+    def by_suffix(self, path: Path) -> Format:
+        """The format that a file of this name is written in; the longest suffix counts."""
+        if path.name.count(".") == 1:  # no longer suffix can fit, so the first format that has this one is the one
+            found = self._search(path.suffix[1:], lambda entry: entry.suffix == path.suffix)
+        else:
+            fitting = [entry for entry in self.entries().values() if path.name.endswith(entry.suffix)]
+            found = max(fitting, key=lambda entry: len(entry.suffix), default=None)
+        if found is None:
+            suffixes = ", ".join(f"{entry.suffix} ({name})" for name, entry in self.entries().items())
+            message = f"the name does not tell the format; end it in one of {suffixes}, or name the format"
+            raise FormatError(message, path=path)
+        return found
+
+    def by_content(self, path: Path, head: bytes) -> Format | None:
+        """The format of a file that begins with these bytes."""
+        # A general format that is called as the file's suffix is asked first, so that the others need not be imported.
+        suffix = path.suffix[1:]
+        general = self._search(suffix, lambda entry: entry.name == suffix and entry.holds_everything, widely=False)
+        if general is not None and general.recognises(path, head):
+            return general
+        return next((entry for entry in self.entries().values() if entry.recognises(path, head)), None)
+
+    def stem(self, path: Path) -> str:
+        """The path without the suffix of its format: train.lra.tsv and train.parquet are both train."""
+        fitting = [entry.suffix for entry in self.entries().values() if path.name.endswith(entry.suffix)]
+        return str(path)[: len(str(path)) - max(map(len, fitting), default=0)]
+
+    def holds_corpora(self, path: Path) -> bool:
+        """Whether a file of this name is one that some format writes a corpus to."""
+        return any(path.name.endswith(entry.suffix) for entry in self.entries().values())
+
+    def has_suffix(self, name: str) -> bool:
+        """Whether a name ends like a file of some format, or like one that belongs to such a file."""
+        return name.endswith(tuple(end for entry in self.entries().values() for end in (entry.suffix, *entry.also)))
+
+    def last_suffixes(self) -> list[str]:
+        """The last suffix of every format, for messages."""
+        return sorted({Path(f"x{entry.suffix}").suffix for entry in self.entries().values()})
+
+    def _search(self, likely: str, wanted: Callable[[Format], bool], *, widely: bool = True) -> Format | None:
+        """The first format that is wanted, among those imported, those of the module called `likely`, then the rest."""
+        found = next(filter(wanted, self._entries.values()), None)
+        modules = self._waiting()
+        modules.sort(key=lambda module: module.rpartition(".")[2] != likely)
+        for module in modules:
+            if found is not None or (not widely and module.rpartition(".")[2] != likely):
+                break
+            importlib.import_module(module)
+            found = next(filter(wanted, self._entries.values()), None)
+        return found
+
+    def _waiting(self) -> list[str]:
+        """The modules of formats that are not imported yet: of tasks in use, of other tasks, then the general ones."""
+        modules = []
+        for folder in importlib.import_module(self._tasks).__path__:
+            for task in pkgutil.iter_modules([folder]):
+                inside = pkgutil.iter_modules([str(Path(folder) / task.name)]) if task.ispkg else ()
+                if any(module.name == "files" for module in inside):
+                    modules.append(f"{self._tasks}.{task.name}.files")
+        modules.sort(key=lambda module: module.rpartition(".")[0] not in sys.modules)
+        general = pkgutil.iter_modules(importlib.import_module(self._formats).__path__)
+        modules += [f"{self._formats}.{module.name}" for module in general]
+        return [module for module in modules if module not in sys.modules]
+
+
+FORMATS = FormatRegistry("pomona.data.formats", "pomona.tasks")
+
+
+def recognise(path: str | Path) -> Format:
+    """The format of a file, by its first bytes."""
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD)
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from error
+    if not head:
+        raise FormatError("the file is empty", path=path)
+    found = FORMATS.by_content(path, head)
+    if found is not None:
+        return found
+    if head.startswith(b"\xef\xbb\xbf"):
+        message = "the file begins with a byte order mark; save it as UTF-8 without one"
+    else:
+        message = f"not a format we know ({', '.join(FORMATS.entries())}); the file begins with {head[:40]!r}"
+    raise FormatError(message, path=path, line=1, column=1)
+
+
+def read(path: str | Path) -> Corpus:
+    """The corpus in a file, whatever its format."""
+    return recognise(path).read(Path(path))
+
+
+class CountingWriter:
+    """A writer that counts its rows."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer, self.rows = writer, 0
@@ -55,70 +194,19 @@ class _Counting:
 
     @property
     def fingerprint(self) -> Fingerprint | None:
-        """That of the rows so far, where the format keeps one."""
+        """That of the rows so far, where the format computes one."""
         return getattr(self._writer, "fingerprint", None)
 
     def abandon(self) -> None:
         getattr(self._writer, "abandon", self._writer.close)()
 
 
-class Format(Protocol):
-    """What a module of this folder offers."""
-
-    SUFFIX: str
-
-    def recognises(self, path: Path, head: bytes) -> bool: ...
-    def read(self, path: Path) -> Corpus: ...
-    def Writer(self, path: Path, shown: Path) -> Writer: ...  # noqa: N802 - a class in each module
-
-
-def formats() -> dict[str, Format]:
-    """Every format by name."""
-    return {name: cast(Format, importlib.import_module(module)) for name, module in sorted(_HOMES.items())}
-
-
-def format_named(name: str) -> Format:
-    """The format of a name; only its own module is imported."""
-    if name not in _HOMES:
-        raise FormatError(f"no format is called {name!r}. {did_you_mean(name, formats())}")
-    return cast(Format, importlib.import_module(_HOMES[name]))
-
-
-def recognise(path: str | Path) -> tuple[str, Format]:
-    """Name and module of the format of a file, by its first bytes."""
-    path = Path(path)
-    try:
-        with path.open("rb") as file:
-            head = file.read(4096)
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from error
-    if not head:
-        raise FormatError("the file is empty", path=path)
-    for name, one in formats().items():
-        if one.recognises(path, head):
-            return name, one
-    if head.startswith(b"\xef\xbb\xbf"):
-        message = "the file begins with a byte order mark; save it as UTF-8 without one"
-        raise FormatError(message, path=path, line=1, column=1)
-    raise FormatError(
-        f"not a format we know ({', '.join(formats())}); the file begins with {head[:40]!r}",
-        path=path,
-        line=1,
-        column=1,
-    )
-
-
-def read(path: str | Path) -> Corpus:
-    """The corpus in a file, whatever its format."""
-    return recognise(path)[1].read(Path(path))
-
-
 @contextmanager
-def writing(path: str | Path, format: str | None = None) -> Iterator[_Counting]:  # noqa: A002 - the word of the command
+def writing(path: str | Path, format: str | None = None) -> Iterator[CountingWriter]:  # noqa: A002 - the command's word
     """A writer that takes chunks; the file appears whole when the block ends well, or not at all."""
-    one = format_named(format or _by_suffix(Path(path)))
+    chosen = FORMATS.named(format) if format else FORMATS.by_suffix(Path(path))
     with replacing(path) as beside:
-        writer = _Counting(one.Writer(beside, Path(path)))
+        writer = CountingWriter(chosen.writer(beside, Path(path)))
         try:
             yield writer
             if not writer.rows:
@@ -136,14 +224,6 @@ def write(corpus: Corpus | Iterable[Corpus], path: str | Path, format: str | Non
         for part in [corpus] if isinstance(corpus, Corpus) else corpus:
             writer.write(part)
     return Path(path)
-
-
-def _by_suffix(path: Path) -> str:
-    for name, one in sorted(formats().items(), key=lambda item: -len(item[1].SUFFIX)):
-        if path.name.endswith(one.SUFFIX):
-            return name
-    suffixes = ", ".join(f"{one.SUFFIX} ({name})" for name, one in formats().items())
-    raise FormatError(f"the name does not tell the format; end it in one of {suffixes}, or name the format", path=path)
 
 
 def plain_origin(origin: Any) -> dict[str, Any]:

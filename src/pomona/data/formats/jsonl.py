@@ -34,6 +34,7 @@ from pomona.base.errors import FormatError, TreeError
 from pomona.base.files import read_bytes
 from pomona.data import nested_objects
 from pomona.data.corpus import FIELDS, Corpus, narrowest
+from pomona.data.formats import FORMATS, Format
 from pomona.data.nested_objects import VALUE, Nodes, Wrong, is_value, short
 from pomona.trees import brackets, links
 from pomona.trees.forest import Forest
@@ -289,3 +290,6 @@ def _columns(rows: list[dict[str, Any]], path: Path, lines: list[int]) -> dict[s
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not a number")
+
+
+FORMATS.add(Format("jsonl", SUFFIX, recognises, read, Writer, holds_everything=True))

@@ -31,7 +31,7 @@ from pomona.base.arrays import Ints
 from pomona.base.compiled import compiled
 from pomona.base.errors import FormatError, TreeError
 from pomona.data.corpus import FIELDS, Corpus, Fingerprint, Outcome, narrowest
-from pomona.data.formats import plain_origin
+from pomona.data.formats import FORMATS, Format, plain_origin
 from pomona.trees.forest import Forest
 from pomona.trees.values import distinct, from_json, position_type, to_json
 
@@ -295,3 +295,6 @@ def _positions(column: Any, names: tuple[Any, ...], spelled: Sequence[str] | Non
         table = np.array([*(position[word] for word in column.dictionary.to_pylist()), -1], np.int64)
         return table[np.asarray(column.indices.fill_null(len(table) - 1), np.int64)]
     return np.array([position[word] for word in column.to_pylist()], np.int64)
+
+
+FORMATS.add(Format("parquet", SUFFIX, recognises, read, Writer, holds_everything=True))

@@ -19,6 +19,7 @@ import numpy as np
 from pomona.base.errors import FormatError, PomonaError
 from pomona.base.files import read_bytes
 from pomona.data.corpus import Corpus
+from pomona.data.formats import FORMATS, Format
 from pomona.tasks.fair_nli.logic.aligned import aligned, check_shape
 from pomona.tasks.fair_nli.logic.relations import Label
 
@@ -119,3 +120,6 @@ def _row(raw: bytes, path: Path, line: int) -> dict[str, Any]:
     if unknown:
         raise FormatError(f"the field {unknown[0]!r} is not one we can keep; remove it", path=path, line=line)
     return dict(row)
+
+
+FORMATS.add(Format("snli", SUFFIX, recognises, read, Writer))

@@ -1,27 +1,51 @@
-"""The original ListOps file: answer, tab, the binary tree in round brackets; no header."""
+"""ListOps files of two kinds, one example a line, both with the binary tree in round brackets.
+
+    9<TAB>( ( ( [MAX 2 ) 9 ) ] )            tsv: the original, answer first, no header
+    ( ( ( [MAX 2 ) 9 ) ] )<TAB>9            lra: Long Range Arena's, below a header line `Source<TAB>Target`
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from pomona.base.errors import FormatError
 from pomona.base.files import read_bytes
 from pomona.data.corpus import Corpus
+from pomona.data.formats import FORMATS, Format
 from pomona.tasks.listops import text as listops_text
 
-SUFFIX = ".tsv"
+HEADER = b"Source\tTarget\n"
 
 
-def recognises(path: Path, head: bytes) -> bool:
-    """A number and a tab; what is called .tsv and is nothing else is ours too, to be refused with a place."""
+def is_original(path: Path, head: bytes) -> bool:
+    """A number and a tab; what is called .tsv and has no other format is ours too, to be refused with a place."""
     start, tab, _ = head.removeprefix(listops_text.MARK).partition(b"\t")
-    return path.suffix == SUFFIX or bool(tab and start.isdigit())
+    return path.suffix == ".tsv" or bool(tab and start.isdigit())
 
 
-def read(path: Path) -> Corpus:
+def is_long_range_arena(path: Path, head: bytes) -> bool:
+    """The header line of Long Range Arena."""
+    return head.removeprefix(listops_text.MARK).startswith(HEADER[:-1])
+
+
+def read_original(path: Path) -> Corpus:
+    """The corpus of an original ListOps file."""
     return listops_text.parse(read_bytes(path), source_first=False, path=path)
 
 
-class Writer:
+def read_long_range_arena(path: Path) -> Corpus:
+    """The corpus of a Long Range Arena file."""
+    data = read_bytes(path)
+    if data.startswith(HEADER):
+        return listops_text.parse(data[len(HEADER) :], source_first=True, path=path, first_line=2)
+    listops_text.refuse_mark(data, path)
+    line = data.split(b"\n", 1)[0]
+    if line == HEADER[:-1] + b"\r":
+        raise FormatError(listops_text.CARRIAGE_RETURN, path=path, line=1, column=len(line))
+    raise FormatError("the first line must be Source, a tab and Target, nothing else", path=path, line=1, column=1)
+
+
+class OriginalWriter:
     """Lines of text, chunk after chunk."""
 
     source_first = False
@@ -36,3 +60,14 @@ class Writer:
 
     def close(self) -> None:
         self._file.close()
+
+
+class LongRangeArenaWriter(OriginalWriter):
+    """The same lines with the source first, below the header."""
+
+    source_first = True
+    header = HEADER
+
+
+FORMATS.add(Format("tsv", ".tsv", is_original, read_original, OriginalWriter))
+FORMATS.add(Format("lra", ".lra.tsv", is_long_range_arena, read_long_range_arena, LongRangeArenaWriter))

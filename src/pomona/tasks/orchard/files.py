@@ -21,6 +21,7 @@ import numpy.typing as npt
 from pomona.base.errors import FormatError
 from pomona.base.files import read_bytes
 from pomona.data.corpus import Corpus
+from pomona.data.formats import FORMATS, Format
 from pomona.tasks.orchard import text as orchard_text
 
 SUFFIX = ".input"
@@ -138,3 +139,6 @@ class Writer:
         self._sources.close()
         self._answers.close()
         self._labels.unlink(missing_ok=True)
+
+
+FORMATS.add(Format("orchard", SUFFIX, recognises, read, Writer, also=(LABELS,)))

@@ -190,7 +190,7 @@ class Orchard(Task):
         """Of the distribution of a split: how many nodes the trees that can be quoted have at most."""
         depth = self.depths[1]
         arguments = 1 if self.shape == "code" and depth == self.cap else 2  # of the deepest operators
-        operators, terminals = 2**depth - 1, 2 ** (depth - 1) * arguments
+        operators, terminals = (1 << depth) - 1, arguments << (depth - 1)
         first = operators + terminals * self.integers
         later = first if self.copying < 1 else operators + terminals  # there, every terminal is one COPY
         return first + later * (self.trees - 2 if self.references != "first" else 0)
