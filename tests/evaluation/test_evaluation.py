@@ -16,7 +16,7 @@ import pomona as pm
 from pomona.base.errors import FormatError, MeasureError, RunError, SpecError
 from pomona.data.answers import Answers, answers_given, ids_of
 from pomona.data.groups import FIELDS, groups_of
-from pomona.evaluation.accuracy import wilson
+from pomona.evaluation.accuracy import accuracy, wilson
 from pomona.evaluation.baselines import Baselines
 from pomona.evaluation.evaluation import Evaluation
 from pomona.evaluation.parse_f1 import parse_f1

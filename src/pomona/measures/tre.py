@@ -27,7 +27,7 @@ class TreeReconstructionError(ItemMeasure):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             fit = tre(vectors, derivations, self.compose, self.distance, self.seed, uncomposed="allow")
-        values = {"value": fit.score, "lower_bound": fit.certificate.lower_bound, "items": len(fit.per_item)}
+        values = {"value": fit.score, "lower_bound": fit.bound.lower_bound, "items": len(fit.per_item)}
         if self.shuffles:
             test = fit.shuffle_test(self.shuffles, self.seed)
             values |= {"p_value": test.p_value, "shuffled": test.mean}
