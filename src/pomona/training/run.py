@@ -123,7 +123,7 @@ class Run:
         except (OSError, ValueError) as error:
             raise RunError(f"{path} cannot be read, its end may be cut off: {error}") from None
         if not all(isinstance(entry, dict) for entry in entries):
-            raise RunError(f"{path} cannot be read: a line holds no object")
+            raise RunError(f"{path} cannot be read: a line is no object")
         return entries
 
     def write_curve(self, curve: Sequence[Mapping[str, Any]]) -> None:
