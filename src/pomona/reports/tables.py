@@ -13,7 +13,7 @@ MOST_FACTS = 24
 
 def run_rows(found: Report) -> list[dict[str, Any]]:
     """One row for each run or evaluation without a run, with a cell for each test."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     nothing = {"model": NONE, "data": NONE, "seed": NONE, "epochs": NONE, "dev": NONE}
     for number, name in enumerate(found.names):
         tests = [_cell(_entry(test, number)) for test in found.tests]
