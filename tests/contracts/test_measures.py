@@ -25,7 +25,7 @@ from pomona.cli.main import app
 from pomona.data.answers import Answers, write_answers
 from pomona.evaluation.evaluation import Evaluation, Inside
 from pomona.evaluation.measure import FROM_EVALUATION, MEASURES, ItemMeasure, apply, from_text, measure, with_measures
-from pomona.trees.binary import binarise
+from pomona.trees.binary import binarise, branching
 
 ENTRIES = {entry.name: entry for entry in MEASURES.entries()}
 ITEMS = [name for name, entry in ENTRIES.items() if issubclass(entry.kind, ItemMeasure)]
@@ -186,7 +186,6 @@ def test_answers_in_a_file_are_measured_with_data(name: str, tmp_path: Path) -> 
 
 def test_the_numbers_are_those_of_the_functions_behind_them() -> None:
     from pomona.representations.information import binned_entropy, mutual_information
-    from pomona.representations.topographic import topographic_similarity
     from pomona.representations.tre import tre
 
     found = evaluation()
@@ -199,12 +198,42 @@ def test_the_numbers_are_those_of_the_functions_behind_them() -> None:
     assert measure("mutual-information", found)["value"] == mutual_information(found.vectors, labels)
     assert measure("binned-entropy", found, rows=30)["value"] == binned_entropy(found.vectors[:30])
     assert measure("binned-entropy", found)["value"] == binned_entropy(found.vectors)
-    meanings, messages = EXAMPLES["meanings"], EXAMPLES["messages"]
-    for method in ("pearson", "kendall"):
-        value = topographic_similarity(meanings, messages, method=method).value
-        assert measure("topsim", meanings, messages, method=method)["value"] == pytest.approx(value)
     fit = tre(EXAMPLES["vectors"], EXAMPLES["derivations"])
     assert measure("tre", EXAMPLES["vectors"], EXAMPLES["derivations"])["value"] == pytest.approx(fit.score)
+
+
+def test_settings_reach_the_functions_behind_them() -> None:
+    from pomona.evaluation.parse_f1 import parse_f1
+    from pomona.representations.information import mutual_information
+    from pomona.representations.topographic import topographic_similarity
+
+    corpus, gold = evaluation().corpus, binarise(evaluation().corpus.forest)
+    left = branching(corpus.lengths, "left")
+    found = Evaluation.of(corpus, Answers("left", corpus.targets.astype(np.int64), left))
+    variants: list[dict[str, Any]] = [{}, {"root": False}, {"leaves": True}, {"average": "micro"}]
+    values = [measure("parse-f1", found, **variant)["value"] for variant in variants]
+    assert values == [parse_f1(left, gold, **variant).value for variant in variants]
+    assert len(set(values)) == 4
+    pair = EXAMPLES["meanings"], EXAMPLES["vectors"]
+    methods = ("spearman", "pearson", "kendall")
+    values = [measure("topsim", *pair, message_distance="l1", method=method)["value"] for method in methods]
+    expected = [topographic_similarity(*pair, "hamming", "l1", method=method).value for method in methods]
+    assert values == pytest.approx(expected)
+    assert len({round(value, 9) for value in values}) == 3
+    values = [
+        measure("mutual-information", EXAMPLES["vectors"], EXAMPLES["labels"], neighbours=k)["value"] for k in (1, 2)
+    ]
+    assert values == [mutual_information(EXAMPLES["vectors"], EXAMPLES["labels"], k) for k in (1, 2)]
+    assert values[0] != values[1]
+    for distance in ("l1", "sql2"):
+        assert (
+            measure("tre", EXAMPLES["vectors"], EXAMPLES["derivations"], distance=distance)["value"]
+            != (measure("tre", EXAMPLES["vectors"], EXAMPLES["derivations"])["value"])
+        )
+    shuffled = measure("tre", EXAMPLES["vectors"], EXAMPLES["derivations"], shuffles=19, distance="sql2")
+    assert shuffled["p_value"] == 0.05  # nothing shuffled is as good
+    assert shuffled["shuffled"] > shuffled["value"]
+    assert measure("topsim", EXAMPLES["meanings"], EXAMPLES["messages"], permutations=99)["p_value"] == 0.01
 
 
 def test_effective_depth_is_that_of_the_evaluation() -> None:

@@ -86,6 +86,14 @@ def test_every_row_of_the_paper_has_recipes_or_needs_none():
                 assert Recipe.from_settings(json.loads(json.dumps(recipe.plain))) == recipe
 
 
+def test_the_drawn_run_is_the_best_on_dev(tmp_path):
+    runs = []
+    for seed, dev in enumerate((0.5, 0.9, 0.7)):
+        runs.append(Run.open(tmp_path / str(seed), Recipe("lstm", seed=seed)))
+        runs[-1].write("summary.json", {"dev": dev})
+    assert listops_2018.best_on_dev(runs) is runs[1]
+
+
 def test_what_was_not_trained_is_not_filled_in(data_folder, tmp_path, monkeypatch):
     """Constants of Tables 2 and 3 come out as printed; rows without runs stay empty."""
     monkeypatch.setenv("POMONA_DATA", str(data_folder))

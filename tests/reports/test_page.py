@@ -226,6 +226,30 @@ class TestTheNumbers:
         assert plot.spec["encoding"]["color"]["scale"]["domain"] == ["lstm", "treelstm"]
         assert len({row["run"] for row in plot.spec["data"]["values"]}) == 12
 
+    def test_an_evaluation_without_a_run_is_shown_beside_the_runs(self, material: Path, tmp_path: Path) -> None:
+        """What `evaluate --json` prints of a model that was never a run here."""
+        corpus = small_test()
+        rights = dict(zip(corpus.texts, corpus.targets[:, 0].tolist(), strict=True))
+        found = pm.evaluate(
+            lambda texts: [rights[text] if len(text) < 60 else "?" for text in texts], corpus, measures=["accuracy"]
+        )
+        (tmp_path / "mine.json").write_text(json.dumps(found.as_dict()))
+        alone = collect(gather([tmp_path / "mine.json"]))
+        assert (alone.names, len(alone.runs), alone.tests[0].corpus) == (("mine",), 0, None)
+        together = collect(gather([material / "runs", tmp_path / "mine.json"]))
+        (test,) = together.tests
+        assert together.names == ("good", "latent", "mine")
+        assert [entry.scores["accuracy"] for entry in test.entries][2] == found.accuracy.value
+        for inputs in ([tmp_path / "mine.json"], [material / "runs", tmp_path / "mine.json"]):
+            page = report(inputs, tmp_path / f"out-{len(inputs)}", with_figures=False).page.read_text(encoding="utf-8")
+            assert f'<td class="number">{found.accuracy.value:.2%}<small>' in page
+            assert "<td>accuracy</td><td>value " in page
+        plot = next(plot for plot in all_plots(together) if plot.key == "accuracy-nesting-1")
+        rows = [row for row in plot.spec["layer"][-1]["data"]["values"] if row["run"] == "mine"]
+        groups = {group.name: group for group in found.by("nesting")}
+        assert rows
+        assert all(row["share"] == pytest.approx(groups[row["group"]].accuracy) for row in rows)
+
 
 class TestPacking:
     @given(st.lists(st.integers(-1, 70_000), max_size=40), st.lists(st.integers(-1, 254), max_size=9))

@@ -1,12 +1,12 @@
-"""Models side by side: which is better, by how much, and whether these examples and seeds could tell.
+"""Models side by side: which is better, by how much, and whether these examples and seeds are enough to tell.
 
     print(pm.compare(first, second))                          two Evaluations of one corpus
     print(pm.compare(tree, lstm, chart))                      all pairs, p-values adjusted by Holm
     print(pm.compare([tree_0, tree_1, tree_2], [lstm_0, lstm_1, lstm_2]))      groups of runs with different seeds
 
-Two single models are compared example by example (`pomona.evaluation.significance`): paired difference with Tango's
-interval, exact McNemar test, the smallest difference that could have been found and, with `cluster`, an interval by a
-bootstrap over groups of examples. Groups of runs are compared by the means of their accuracies over seeds.
+Two single models are compared example by example (`pomona.evaluation.significance`): the paired difference with
+Tango's interval, the exact McNemar test, the smallest detectable difference and, with `cluster`, an interval by a
+bootstrap over groups of examples. Groups of runs are compared by their mean accuracies over seeds.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Pair:
-    """One side against another. What is None does not apply: seeds have no McNemar test."""
+    """One side against another. Fields that do not apply are None: seeds have no McNemar test."""
 
     first: str
     second: str
@@ -89,7 +89,7 @@ class Comparison:
         """Plain values, for JSON."""
         return {
             "corpus": self.corpus, "fingerprint": self.fingerprint, "rows": self.rows, "cluster": self.cluster,
-            "sides": [one.as_dict() for one in self.sides], "pairs": [one.as_dict() for one in self.pairs],
+            "sides": [side.as_dict() for side in self.sides], "pairs": [pair.as_dict() for pair in self.pairs],
             "notes": list(self.notes),
         }  # fmt: skip
 
@@ -98,11 +98,11 @@ class Comparison:
         for side in self.sides:
             lines.append(f"{side.name}: {side.accuracy.value:.2%} {_between(side.accuracy)}")
         for pair in self.pairs:
-            lines.append(f"{pair.first} - {pair.second}: {told(pair)}")
+            lines.append(f"{pair.first} - {pair.second}: {in_words(pair)}")
         return "\n".join([*lines, *self.notes])
 
 
-def told(pair: Pair) -> str:
+def in_words(pair: Pair) -> str:
     """A pair in a sentence."""
     parts = [f"{pair.difference.value:+.2%} {_between(pair.difference)}, {pair.test} p = {_p(pair.p_value)}"]
     if pair.adjusted != pair.p_value and not math.isnan(pair.adjusted):
@@ -122,33 +122,33 @@ def compare(
 ) -> Comparison:
     """Compare evaluations of one corpus, all pairs of them; a list of evaluations is one model with several seeds.
 
-    `cluster` names groups of examples that stand or fall together: derivation, operator, any column of the corpus.
+    `cluster` names groups of examples that are not independent: derivation, operator, any column of the corpus.
     """
     groups = [[side] if isinstance(side, Evaluation) else list(side) for side in sides]
     if len(groups) < 2 or not all(groups):
         raise MeasureError(f"a comparison needs at least two sides, none of them empty; got {len(groups)}")
     first = groups[0][0]
-    for one in (one for group in groups for one in group):
-        if one.fingerprint != first.fingerprint or len(one) != len(first):
+    for other in (evaluation for group in groups for evaluation in group):
+        if other.fingerprint != first.fingerprint or len(other) != len(first):
             raise MeasureError(
-                f"{one.name} answers another corpus ({one.fingerprint[:12]}) than {first.name} "
+                f"{other.name} answers another corpus ({other.fingerprint[:12]}) than {first.name} "
                 f"({first.fingerprint[:12]})"
             )
     named = [_side(group, name, confidence) for group, name in zip(groups, _names(groups), strict=True)]
     pairs = [
-        _pair(groups[one], groups[two], named[one].name, named[two].name, cluster, confidence, seed)
-        for one, two in combinations(range(len(groups)), 2)
+        _pair(groups[left], groups[right], named[left].name, named[right].name, cluster, confidence, seed)
+        for left, right in combinations(range(len(groups)), 2)
     ]
-    known = [place for place, pair in enumerate(pairs) if not math.isnan(pair.p_value)]
-    for place, adjusted in zip(known, holm([pairs[place].p_value for place in known]), strict=True):
-        pairs[place] = replace(pairs[place], adjusted=adjusted)
+    tested = [number for number, pair in enumerate(pairs) if not math.isnan(pair.p_value)]
+    for number, adjusted in zip(tested, holm([pairs[number].p_value for number in tested]), strict=True):
+        pairs[number] = replace(pairs[number], adjusted=adjusted)
     return Comparison(
         repr(first.corpus), first.fingerprint, len(first), tuple(named), tuple(pairs), cluster, _notes(first, cluster)
     )
 
 
 def _side(group: list[Evaluation], name: str, confidence: float) -> Side:
-    values = tuple(one.accuracy.value for one in group)
+    values = tuple(evaluation.accuracy.value for evaluation in group)
     if len(group) == 1:
         right = int(group[0].right.sum())
         interval = wilson(right, len(group[0]), NormalDist().inv_cdf((1 + confidence) / 2))
@@ -158,13 +158,13 @@ def _side(group: list[Evaluation], name: str, confidence: float) -> Side:
 
 def _names(groups: list[list[Evaluation]]) -> list[str]:
     """A name for each side; the second of the same name is called name (2)."""
-    found: list[str] = []
+    names: list[str] = []
     for group in groups:
         name, count = group[0].name, 2
-        while name in found:
+        while name in names:
             name, count = f"{group[0].name} ({count})", count + 1
-        found.append(name)
-    return found
+        names.append(name)
+    return names
 
 
 def _pair(
@@ -177,7 +177,7 @@ def _pair(
     seed: int,
 ) -> Pair:
     if len(first) > 1 or len(second) > 1:
-        a, b = ([one.accuracy.value for one in side] for side in (first, second))
+        a, b = ([evaluation.accuracy.value for evaluation in side] for side in (first, second))
         difference, p_value = seeds_difference(a, b, confidence)
         return Pair(name, other, difference, p_value, p_value, "Welch's t-test")
     mine, theirs = first[0].right, second[0].right
@@ -193,10 +193,10 @@ def _pair(
     )  # fmt: skip
 
 
-def _notes(one: Evaluation, cluster: str) -> tuple[str, ...]:
+def _notes(evaluation: Evaluation, cluster: str) -> tuple[str, ...]:
     if not cluster:
         return ()
-    count = len(groups_of(one.corpus, cluster)[0])
+    count = len(groups_of(evaluation.corpus, cluster)[0])
     return (f"Only {count} groups by {cluster}: too few to trust the clustered interval.",) if count < FEW else ()
 
 

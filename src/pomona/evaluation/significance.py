@@ -2,15 +2,15 @@
 
     paired_difference(a, b)            difference of two accuracies on the same examples, Tango's score interval
     mcnemar(a, b)                      exact test that neither is better, from the examples where just one is right
-    holm([0.01, 0.04, 0.03])           p-values of many tests, each multiplied as Holm does
-    clustered_difference(a, b, groups) the interval when examples come in groups that stand or fall together
+    holm([0.01, 0.04, 0.03])           p-values of many tests, adjusted by Holm's method
+    clustered_difference(a, b, groups) the interval when examples of a group are not independent
     detectable(rows, discordant)       how large a difference would have been found with 80 % power
     seeds([0.91, 0.93, 0.92])          mean of several runs with the t-interval; `seeds_difference` of two such groups
 
-`a` and `b` are arrays of booleans, right or wrong, one an example in the same order. Tango (1998): the interval holds
-every difference that a score test would not reject; at a difference of 0 that test is McNemar's. It stays honest where
-few examples differ, where the usual interval has no width at all. Seeds and examples are two sources of chance: the
-first interval says what other examples would give with these very weights, the last what other seeds would.
+`a` and `b` are arrays of booleans, right or wrong, one for each example, in the same order. Tango's interval (1998)
+contains every difference that a score test would not reject; at a difference of 0 that test is McNemar's. It keeps its
+coverage where few examples differ and the usual interval has no width. Seeds and examples are two sources of chance:
+the first interval says what other examples would give with the same weights, the last what other seeds would give.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from pomona.base.errors import MeasureError
 from pomona.base.randomness import stream_key
 
 CONFIDENCE, POWER = 0.95, 0.8
-FEW = 20  # clusters, below which no bootstrap is to be trusted
+FEW = 20  # clusters; with fewer, a bootstrap is not to be trusted
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A mean or a difference of two, between what bounds it lies, and how these were found; NaN where they are not."""
+    """A mean or a difference of two means, its interval (NaN where there is none), and the method of the interval."""
 
     value: float
     interval: tuple[float, float]
@@ -45,7 +45,7 @@ class Difference:
 
 
 def _pairs(a: Any, b: Any) -> tuple[int, int, int]:
-    """Examples in all, those that only the first has right, those that only the second has."""
+    """The number of examples, of those that only the first has right, and of those that only the second has right."""
     first, second = np.asarray(a, bool), np.asarray(b, bool)
     if first.shape != second.shape or first.ndim != 1 or not len(first):
         raise MeasureError(
@@ -64,7 +64,7 @@ def paired_difference(a: Bools, b: Bools, confidence: float = CONFIDENCE) -> Dif
 
 
 def tango(first: int, second: int, rows: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Bounds of the difference (first - second) / rows, where so many examples of `rows` are right in one only."""
+    """The interval of (first - second) / rows, from the number of examples that only one of the two has right."""
     from scipy import optimize, stats
 
     limit = float(stats.norm.ppf((1 + confidence) / 2))
@@ -80,10 +80,10 @@ def tango(first: int, second: int, rows: int, confidence: float = CONFIDENCE) ->
 
 
 def _score(first: int, second: int, rows: int, difference: float) -> float:
-    """Tango's statistic: how many deviations the difference seen lies above this one."""
+    """Tango's statistic: how many standard deviations the observed difference lies above this one."""
     middle = (2 * rows - first + second) * difference - first - second
     last = -second * difference * (1 - difference)
-    # The share of examples that only the second has right, as likely as can be given the difference.
+    # The maximum-likelihood share of examples that only the second has right, given the difference.
     share = (math.sqrt(max(0.0, middle * middle - 8 * rows * last)) - middle) / (4 * rows)
     variance = rows * (2 * share + difference * (1 - difference))
     distance = first - second - rows * difference
@@ -93,7 +93,7 @@ def _score(first: int, second: int, rows: int, difference: float) -> float:
 
 
 def mcnemar(a: Bools, b: Bools) -> float:
-    """The exact two-sided p-value that, where just one of the two is right, it is either with equal chance."""
+    """The exact two-sided p-value of: where just one of the two is right, it is either with equal probability."""
     from scipy import stats
 
     _, first, second = _pairs(a, b)
@@ -101,7 +101,7 @@ def mcnemar(a: Bools, b: Bools) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values: below 0.05, a test may be believed with all the others (the chance of any error is 5 %).
+    """Adjusted p-values: if all below 0.05 are called significant, the probability of any error is at most 5 %.
 
     >>> [round(one, 2) for one in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
@@ -115,8 +115,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def detectable(rows: int, discordant: float, *, power: float = POWER, confidence: float = CONFIDENCE) -> float | None:
-    """The smallest difference that McNemar's test finds with this power (Connor 1987), where so large a share of the
-    examples is right in one of the two only; None if not even all of that share would be enough."""
+    """The smallest difference that McNemar's test finds with this power (Connor 1987), when just one of the two is
+    right on a share `discordant` of the examples; None if no difference within that share would be found."""
     from scipy import optimize, stats
 
     if not 0 < discordant <= 1:
@@ -141,10 +141,10 @@ def clustered_difference(
     resamples: int = 4999,
     seed: int = 0,
 ) -> Difference:
-    """The difference when examples of a group are not independent: whole groups are drawn anew (percentile bootstrap).
+    """The difference when examples of a group are not independent: a percentile bootstrap over whole groups.
 
-    The percentiles lie a little further out than the confidence says, as far as a t-interval from so many groups lies
-    outside a normal one (Hesterberg 2015); without this the interval is too short for few groups.
+    The percentiles lie a little further out than the confidence says, as far as a t-interval from this many groups lies
+    outside a normal one (Hesterberg 2015). Without this the interval is too short for few groups.
     """
     from scipy import stats
 
@@ -182,7 +182,7 @@ def _ratio(totals: Floats, sizes: Floats, axis: int = -1) -> npt.NDArray[np.floa
 
 
 def seeds(values: Sequence[float], confidence: float = CONFIDENCE) -> Difference:
-    """The mean of several runs, with the t-interval of what the mean of many would be; one run has none."""
+    """The mean over several runs with its t-interval; one run has no interval."""
     from scipy import stats
 
     if not len(values):
@@ -208,7 +208,7 @@ def seeds_difference(
     value = float(np.mean(a) - np.mean(b))
     parts = [float(np.var(side, ddof=1)) / len(side) for side in (a, b)]
     error = math.sqrt(sum(parts))
-    if error <= 1e-15 * max(map(abs, [*a, *b])):  # nothing varies: what is seen is all there is
+    if error <= 1e-15 * max(map(abs, [*a, *b])):  # nothing varies, so the interval has no width
         return Difference(value, (value, value), method), 1.0 if value == 0 else 0.0
     freedom = error**4 / sum(part * part / (len(side) - 1) for part, side in zip(parts, (a, b), strict=True))
     half = float(stats.t.ppf((1 + confidence) / 2, freedom)) * error

@@ -37,9 +37,9 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """One run on one test: the evaluation as a dictionary, and the evaluation itself where the examples are there."""
+    """One model on one test: the evaluation as a dictionary, and the evaluation itself where the examples are there."""
 
-    run: int
+    run: int  # its place among the names of the report
     scores: Mapping[str, Any]  # as `Evaluation.as_dict` gives it; empty if only predictions were kept
     predictions: Predictions | None = None
     evaluation: Evaluation | None = None
@@ -71,7 +71,7 @@ class Test:
 class Report:
     """Everything that the page shows."""
 
-    names: tuple[str, ...]  # of the runs, all different
+    names: tuple[str, ...]  # of the runs, then of the evaluations without a run, all different
     runs: tuple[Run, ...]
     tests: tuple[Test, ...]
     inputs: Inputs
@@ -80,7 +80,8 @@ class Report:
 
 def collect(inputs: Inputs, data: Sequence[str] = (), say: Say = lambda text: None) -> Report:
     """Collect what a report shows; `data` names files or `task:split:seed` that runs were evaluated on."""
-    names = distinct([run.folder for run in inputs.runs])
+    files = [path.with_suffix("") for path, _ in inputs.evaluations]
+    names = distinct([*(run.folder for run in inputs.runs), *files])
     finder = _Finder(data)
     answered: dict[str, list[_Kept]] = {}
     notes = list(inputs.notes)
@@ -95,6 +96,8 @@ def collect(inputs: Inputs, data: Sequence[str] = (), say: Say = lambda text: No
             predictions = run.predictions(name)
             fingerprint = predictions.corpus if predictions else str(kept[name].get("fingerprint") or name)
             answered.setdefault(fingerprint, []).append(_Kept(name, number, kept.get(name, {}), predictions))
+    for number, (path, evaluation) in enumerate(inputs.evaluations, len(inputs.runs)):
+        answered.setdefault(evaluation["fingerprint"], []).append(_Kept(path.stem, number, evaluation, None))
     tests = []
     for fingerprint, entries in answered.items():
         say(f"{entries[0].name}: {len(entries)} runs")
@@ -135,7 +138,7 @@ def distinct(paths: Sequence[Path]) -> list[str]:
 
 
 class _Kept(NamedTuple):
-    """What one run has kept of one test."""
+    """What one run, or one file of an evaluation, has kept of one test."""
 
     name: str
     run: int
@@ -145,9 +148,9 @@ class _Kept(NamedTuple):
 
 def _test(fingerprint: str, kept: Sequence[_Kept], runs: Sequence[Run], finder: _Finder) -> Test:
     names = list(dict.fromkeys(entry.name for entry in kept))
-    recipes = [runs[entry.run].recipe for entry in kept]
+    recipes = [runs[entry.run].recipe for entry in kept if entry.run < len(runs)]
     title = " / ".join(names)
-    rows = max(len(entry.predictions.logits) if entry.predictions else 0 for entry in kept)
+    rows = max(len(entry.predictions.logits) if entry.predictions else entry.scores.get("rows") or 0 for entry in kept)
     corpus = finder.find(fingerprint, rows, names, recipes)
     if corpus is None:
         entries = tuple(Entry(entry.run, entry.scores, entry.predictions) for entry in kept)

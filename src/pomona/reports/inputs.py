@@ -1,7 +1,7 @@
 """The inputs of a report: run folders and JSON files, told apart by their content.
 
     inputs = gather(["runs", "results/listops_2018.json", "certificate.json"])
-    inputs.runs, inputs.results, inputs.fits, inputs.certificates
+    inputs.runs, inputs.results, inputs.evaluations, inputs.fits, inputs.certificates
 
 A folder with a recipe in it is a run; any other folder is searched. A file that was named must be of a kind that a
 report can show, or it is an error; other JSON files in a folder that is searched are passed over.
@@ -17,7 +17,7 @@ from typing import Any
 
 from pomona.base.errors import FormatError
 from pomona.base.files import read_bytes
-from pomona.evaluation.records import is_number, is_pair
+from pomona.evaluation.records import as_evaluation, is_number, is_pair
 from pomona.fairness import Certificate
 from pomona.training.run import Run
 
@@ -31,6 +31,7 @@ class Inputs:
 
     runs: list[Run] = field(default_factory=list)
     results: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)  # of `pomona reproduce`
+    evaluations: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)  # of `pomona evaluate --json`
     fits: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)  # of `pomona tre --out`
     certificates: list[tuple[Path, Certificate]] = field(default_factory=list)  # of `pomona certify --out`, or a run's
     notes: list[str] = field(
@@ -39,7 +40,7 @@ class Inputs:
 
     @property
     def empty(self) -> bool:
-        return not (self.runs or self.results or self.fits or self.certificates)
+        return not (self.runs or self.results or self.evaluations or self.fits or self.certificates)
 
 
 def gather(paths: Sequence[str | Path]) -> Inputs:
@@ -98,12 +99,16 @@ def _document(path: Path, found: Inputs, *, named: bool) -> bool:
         if "cells" in content:
             found.results.append((path, checked_results(content, path)))
             return True
+        if {"accuracy", "by", "fingerprint"} <= content.keys():
+            found.evaluations.append((path, as_evaluation(content, path)))
+            return True
         if "per_item" in content and "certificate" in content:
             found.fits.append((path, checked_fit(content, path)))
             return True
     if named:
         raise FormatError(
-            "this is no run, no results of `pomona reproduce`, no fit of `pomona tre --out` and no certificate",
+            "this is no run, no results of `pomona reproduce`, no evaluation of `pomona evaluate --json`, no fit of "
+            "`pomona tre --out` and no certificate",
             path=path,
         )
     return False

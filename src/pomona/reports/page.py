@@ -158,7 +158,7 @@ def _sections(found: Report, plots: Sequence[Plot], *, explored: bool) -> list[t
     if len(tests) == 1:
         tests = [("test-0", "Accuracy")]
     return [
-        *([("overview", "Runs")] if found.runs else []),
+        *([("overview", "Runs")] if found.names else []),
         *tests,
         *([("learning", "Learning")] if any(plot.section == "learning" for plot in plots) else []),
         *([("papers", "Papers")] if found.inputs.results else []),

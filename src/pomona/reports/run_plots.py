@@ -34,7 +34,7 @@ class Names:
         short = [shortened(name) for name in found.names]
         counts = Counter(short)
         self.runs = [f"{name} #{at + 1}" if counts[name] > 1 else name for at, name in enumerate(short)]
-        models = [shortened(run.recipe.model) for run in found.runs]
+        models = [*(shortened(run.recipe.model) for run in found.runs), *self.runs[len(found.runs) :]]
         self.many = len(self.runs) > MANY
         self.title = "model" if self.many else "run"
         self.series = models if self.many else self.runs
@@ -192,7 +192,9 @@ def _whole_ladder(number: int, test: Test, named: Names) -> Plot:
         if not np.isnan(rung.accuracy)
     ]
     marks = [
-        {**named.about(entry.run), "share": entry.scores["accuracy"]} for entry in test.entries if entry.evaluation
+        {**named.about(entry.run), "share": entry.scores["accuracy"]}
+        for entry in test.entries
+        if entry.scores.get("accuracy") is not None
     ]
     x = percent("share", "right answers", scale={"domain": [0, 1]})
     layers: list[Spec] = [

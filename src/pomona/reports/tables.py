@@ -12,9 +12,15 @@ MOST_FACTS = 24
 
 
 def run_rows(found: Report) -> list[dict[str, Any]]:
-    """One row a run, with a cell for each test."""
-    rows = []
-    for number, (name, run) in enumerate(zip(found.names, found.runs, strict=True)):
+    """One row for each run or evaluation without a run, with a cell for each test."""
+    rows: list[dict[str, Any]] = []
+    nothing = {"model": NONE, "data": NONE, "seed": NONE, "epochs": NONE, "dev": NONE}
+    for number, name in enumerate(found.names):
+        tests = [_cell(_entry(test, number)) for test in found.tests]
+        if number >= len(found.runs):
+            rows.append({"name": name, **nothing, "tests": tests})
+            continue
+        run = found.runs[number]
         settings = ", ".join(f"{key} {value}" for key, value in run.recipe.settings.items())
         dev = run.summary.get("dev", max((one.get("dev", 0.0) for one in run.curve), default=None))
         rows.append(
@@ -25,7 +31,7 @@ def run_rows(found: Report) -> list[dict[str, Any]]:
                 "seed": run.recipe.seed,
                 "epochs": f"{len(run.curve)}{'' if run.finished else f' of {run.recipe.epochs}'}",
                 "dev": NONE if dev is None else f"{dev:.2%}",
-                "tests": [_cell(_entry(test, number)) for test in found.tests],
+                "tests": tests,
             }
         )
     return rows

@@ -15,7 +15,7 @@ def report(
         list[Path],
         typer.Argument(
             metavar="RUNS...",
-            help="Run folders, or folders of them; results of reproduce, fits of tre --out, certificates (JSON files).",
+            help="Run folders, or folders of them; results of reproduce, evaluate --json, tre --out, certificates.",
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The report's folder.")] = Path("report"),

@@ -39,7 +39,7 @@ from pomona.training.run import Run
 from pomona.trees.links import copy_arguments
 
 LEVELS = 6  # the deepest truncation drawn, as deep as training
-UNKNOWN = "unknown-copies"  # the measure that stands beside every run
+UNKNOWN = "unknown-copies"  # a measure that is kept with every evaluation
 
 # All that the paper printed: the first tree at depth 12, hard.
 PRINTED = {
@@ -210,7 +210,7 @@ def _cell(plan: Plan, point: Point, curves: dict[str, Curve]) -> Cell:
     return cell
 
 
-# -- what stands beside them -------------------------------------------------------------------------------------------
+# -- baselines and records --------------------------------------------------------------------------------------------
 
 
 def _preset(recipe: Recipe) -> str:
