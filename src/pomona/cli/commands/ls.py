@@ -1,4 +1,4 @@
-"""`pomona ls`: what there is."""
+"""`pomona ls`: lists of tasks, models, measures and papers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 def ls(
     what: Annotated[
         str,
-        typer.Argument(help="tasks, models, measures, papers; or a task, for its settings.", show_default=False),
+        typer.Argument(
+            help="tasks, models, measures or papers; or the name of a task, for its settings.", show_default=False
+        ),
     ] = "tasks",
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
     """List the tasks and their presets; the models, measures or papers; or the settings of one task.
 
@@ -40,7 +42,7 @@ def ls(
 _NEXT = {
     "models": "Settings: pomona ls models --json\nTrain one: pomona train treelstm --data listops/d20s --out runs/tree",
     "measures": "Functions: pomona ls measures --json\nUse: pomona evaluate, certify, ladder, tre, measure, compare",
-    "papers": "Measure one again: pomona reproduce listops_2018 --budget smoke",
+    "papers": "Reproduce one: pomona reproduce listops_2018 --budget smoke",
 }
 
 

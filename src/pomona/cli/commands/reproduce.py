@@ -1,4 +1,4 @@
-"""`pomona reproduce`: a paper's tables, measured again."""
+"""`pomona reproduce`: the tables and figures of a paper, measured again."""
 
 from __future__ import annotations
 
@@ -11,18 +11,26 @@ from pomona.cli import terminal
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="A paper's name, as listops_2018; `pomona ls papers` has all.")],
-    table: Annotated[list[int] | None, typer.Option(help="Only this table; may repeat.")] = None,
-    figure: Annotated[list[int] | None, typer.Option(help="Only this figure; may repeat.")] = None,
-    experiment: Annotated[list[str] | None, typer.Option(help="Only this experiment; may repeat.")] = None,
-    row: Annotated[list[str] | None, typer.Option(help="Only this row, as 'TreeLSTM 128D'; may repeat.")] = None,
-    budget: Annotated[str, typer.Option(help="smoke (2 minutes), cpu (a night) or paper.")] = "cpu",
-    folder: Annotated[Path, typer.Option(help="Where the runs are.")] = Path("runs"),
-    results: Annotated[Path | None, typer.Option(help="Where to write the cells.")] = None,
-    train: Annotated[bool, typer.Option(help="Train what is missing; --no-train shows what there is.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    paper: Annotated[
+        str, typer.Argument(help="A paper's name, for example listops_2018; pomona ls papers lists them.")
+    ],
+    table: Annotated[list[int] | None, typer.Option(help="Only this table; may be repeated.")] = None,
+    figure: Annotated[list[int] | None, typer.Option(help="Only this figure; may be repeated.")] = None,
+    experiment: Annotated[list[str] | None, typer.Option(help="Only this experiment; may be repeated.")] = None,
+    row: Annotated[
+        list[str] | None, typer.Option(help="Only this row, for example 'TreeLSTM 128D'; may be repeated.")
+    ] = None,
+    budget: Annotated[
+        str, typer.Option(help="How much to train: smoke (2 minutes), cpu (a night) or paper (all of it).")
+    ] = "cpu",
+    folder: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs"),
+    results: Annotated[
+        Path | None, typer.Option(help="File for the results. Default: results/PAPER.json, except for smoke.")
+    ] = None,
+    train: Annotated[bool, typer.Option(help="Train missing runs; --no-train only shows finished ones.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
-    """Train what a paper's tables and figures need, go on with what was begun, and compare with what it printed.
+    """Train the models of a paper's tables and figures, resume unfinished runs, and compare with the printed numbers.
 
     Example: [bold]pomona reproduce listops_2018 --budget smoke[/bold]
     """
@@ -58,7 +66,9 @@ def reproduce(
     if "ladder" in found:
         rungs = [(name, _number(value)) for name, value in found["ladder"].items()]
         terminal.out.print(
-            terminal.table("What cheap information scores on the same test set", ["sees", "accuracy"], rungs)
+            terminal.table(
+                "Baselines that see only part of the input, on the same test set", ["sees", "accuracy"], rungs
+            )
         )
     if found.get("answer"):
         terminal.out.print(terminal.plain(found["answer"]))

@@ -1,4 +1,4 @@
-"""`pomona show`: look at examples."""
+"""`pomona show`: examples with their trees."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pomona.cli.commands import task_names
 
 def show(
     source: Annotated[
-        str, typer.Argument(help="A task's name, as listops/d20s, or a file.", autocompletion=task_names)
+        str, typer.Argument(help="A task's name, for example listops/d20s, or a file.", autocompletion=task_names)
     ],
     n: Annotated[int, typer.Option("-n", help="How many examples.", min=1)] = 3,
     split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
-    seed: Annotated[int, typer.Option(help="Which draw of a task.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of a task's data.")] = 0,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting, as branching=0.3; may repeat.")
+        list[str] | None, typer.Option("--set", help="A setting, for example branching=0.3; may be repeated.")
     ] = None,
     svg: Annotated[str, typer.Option(help="Also write the first tree to this SVG file.", show_default=False)] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
-    """Show examples: the sequence, the answer, and the tree drawn with the value of every node.
+    """Show examples: the sequence, the answer, and the tree with the value of every node.
 
     Example: [bold]pomona show listops/d20s --seed 1 -n 3[/bold]
     """

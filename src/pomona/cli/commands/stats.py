@@ -1,4 +1,4 @@
-"""`pomona stats`: a corpus in numbers, and its tree depths drawn."""
+"""`pomona stats`: a corpus in numbers, with a histogram of its tree depths."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pomona.cli.commands import task_names
 def stats(
     source: Annotated[str, typer.Argument(help="A file, or a task's name.", autocompletion=task_names)],
     split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
-    seed: Annotated[int, typer.Option(help="Which draw of a task.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Also draw the depths to this PNG, SVG or PDF file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    seed: Annotated[int, typer.Option(help="Random seed of a task's data.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Also plot the depths to this PNG, SVG or PDF file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
-    """Lengths, labels, operators, arities, nesting and tree depth of a corpus (the ListOps paper's Figure 3).
+    """Count lengths, labels, operators, arities, nesting and tree depths of a corpus (Figure 3 of the ListOps paper).
 
     Example: [bold]pomona stats data/test.parquet --plot depths.svg[/bold]
     """
@@ -79,25 +79,15 @@ def _row(counts: dict[str, int]) -> str:
 
 
 def _draw(depths: object, path: Path, source: str) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
     import numpy as np
 
-    from pomona.base.errors import FormatError
-    from pomona.base.files import replacing
+    from pomona.cli.plot_files import plot_file
 
-    kind = path.suffix.removeprefix(".").lower()
-    if kind not in ("png", "svg", "pdf"):
-        raise FormatError("a plot ends in .png, .svg or .pdf", path=path)
     values = np.asarray(depths)
-    figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
-    axes.hist(values, bins=np.arange(0, np.ceil(values.max(initial=1)) + 1), color="#4c78a8", edgecolor="white", lw=0.4)
-    axes.axvline(float(values.mean()), color="#e45756", lw=1.2, label=f"mean {values.mean():.1f}")
-    axes.set(xlabel="average depth of a token in the tree", ylabel="examples", title=source.replace("$", r"\$"))
-    axes.legend(frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
-    with replacing(path) as beside:
-        figure.savefig(beside, format=kind, dpi=160)
-    plt.close(figure)
+    bins = np.arange(0, np.ceil(values.max(initial=1)) + 1)
+    with plot_file(path, 6, 3.2) as axes:
+        axes.hist(values, bins=bins, color="#4c78a8", edgecolor="white", lw=0.4)
+        axes.axvline(float(values.mean()), color="#e45756", lw=1.2, label=f"mean {values.mean():.1f}")
+        axes.set(xlabel="average depth of a token in the tree", ylabel="examples", title=source.replace("$", r"\$"))
+        axes.legend(frameon=False)
+        axes.spines[["top", "right"]].set_visible(False)

@@ -1,4 +1,4 @@
-"""`pomona verify`: read everything again, work everything out again."""
+"""`pomona verify`: read files again and compute every answer again."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from pomona.cli import terminal
 
 def verify(
     paths: Annotated[list[Path], typer.Argument(help="Files, or folders of files (train, dev, test).")],
-    most: Annotated[int, typer.Option(help="Problems to print; 0 for all.", min=0)] = 50,
+    most: Annotated[int, typer.Option(help="How many problems to print; 0 for all.", min=0)] = 50,
     prover: Annotated[
-        str | None, typer.Option(help="Ask z3, eprover or prover9 for the labels of sentence pairs as well.")
+        str | None, typer.Option(help="Also check the labels of sentence pairs with z3, eprover or prover9.")
     ] = None,
-    sample: Annotated[int, typer.Option(help="Pairs of each file to ask the prover about; 0 for all.", min=0)] = 1000,
-    seed: Annotated[int, typer.Option(help="Which sample.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    sample: Annotated[
+        int, typer.Option(help="How many pairs of each file the prover checks; 0 for all.", min=0)
+    ] = 1000,
+    seed: Annotated[int, typer.Option(help="Random seed of that sample.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
-    """Re-read and re-evaluate every row; find wrong answers, lost brackets, duplicates and leaks between splits.
+    """Check files: compute every answer again, and find lost brackets, duplicates and leaks between splits.
 
-    Prints file:line for each problem. Exit status 0 when all holds, 1 when something does not.
+    Prints file:line for each problem. Exit status 0 if there is none, 1 otherwise.
 
     Example: [bold]pomona verify data/[/bold], [bold]pomona verify nli/test.parquet --prover z3[/bold]
     """
