@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import pomona as pm
 from pomona.cli import commands, terminal
 from pomona.cli import main as cli
+from pomona.cli.commands import reproduce
 
 from command_line import SMALL, Run  # isort: skip
 
@@ -319,6 +320,18 @@ def test_a_name_too_long_for_a_file_is_bad_input(run: Run, arguments: list[str])
 def test_column_names_are_shown_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     terminal.out.print(terminal.table(None, ["[/red]bad"], [["x"]]))
     assert "[/red]bad" in capsys.readouterr().out
+
+
+def test_cells_of_a_paper_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = {"printed": "[high]", "measured": 97.25, "deviation": None, "low": 1.0, "high": 99.0, "runs": 4}
+    cells = [{"where": place, "row": "LSTM [128]", "column": "right", **numbers} for place in ("Table 1", "Table 2")]
+    reproduce._print({"paper": "A [title]", "cells": cells, "answer": "Yes [1]."}, ["Table 1"], [])
+    title, _, *rows = capsys.readouterr().out.splitlines()
+    assert title.strip() == "A [title]"
+    assert [row.split() for row in rows] == [
+        ["Table", "1", "LSTM", "[128]", "right", "[high]", "97.2", "-", "1.00", "99.0", "4"],
+        ["Yes", "[1]."],
+    ]
 
 
 def test_export_says_where_there_are_no_answers(run: Run, tmp_path: Path) -> None:

@@ -80,13 +80,18 @@ def generate(
     if as_json:
         terminal.emit_json(manifest)
         return
-    rows_of_table = [
-        (one, "\n".join(new["files"]), new["fingerprint"][:16], f"{new['rows']:,}", _majority(new["labels"]))
-        for one, new in made.items()
-    ]
-    titles = ["split", "files", "fingerprint", "rows", "most frequent answer"]
-    terminal.out.print(terminal.table(f"{terminal.plain(name)}, seed {seed}", titles, rows_of_table, left=3))
+    _print(manifest)
     terminal.out.print(f"\nWrote {terminal.plain(out / 'manifest.json')}. Next: pomona verify {terminal.plain(out)}")
+
+
+def _print(manifest: dict[str, Any]) -> None:
+    rows = [
+        (split, "\n".join(about["files"]), about["fingerprint"][:16], f"{about['rows']:,}", _majority(about["labels"]))
+        for split, about in manifest["splits"].items()
+    ]
+    columns = ["split", "files", "fingerprint", "rows", "most frequent answer"]
+    title = f"{terminal.plain(manifest['name'])}, seed {manifest['seed']}"
+    terminal.out.print(terminal.table(title, columns, rows, left=3))
 
 
 def _majority(labels: dict[str, int]) -> str:

@@ -84,21 +84,7 @@ def ladder(
         found = {**made.as_dict(), "effective_depth": [one.as_dict() for one in depths], "notes": notes}
         terminal.emit_json(found)
         return
-    columns = [f"{asked} {number + 1}" for number in range(questions)] if questions > 1 else []
-    rows = [
-        (
-            rung.name,
-            _bar(rung.accuracy if questions == 1 or rung.accuracy == rung.accuracy else rung.per_question[-1]),
-            rung.sees,
-            *([_percent(one) for one in rung.per_question] if questions > 1 else []),
-            _percent(rung.accuracy),
-            _percent(rung.error),
-        )
-        for rung in made.rungs
-    ]
-    title = f"{made.corpus}, learnt from {made.learnt_from}"
-    headings = ["what is seen", "", "", *columns, "all" if questions > 1 else "accuracy", "±"]
-    terminal.out.print(terminal.table(terminal.plain(title), headings, rows, left=3))
+    _print(made, asked)
     for number, one in enumerate(depths):
         name = f"{asked} {number + 1}: " if len(depths) > 1 else ""
         terminal.out.print(f"\n{name}{terminal.plain(one)}")
@@ -145,6 +131,26 @@ def _answers(corpus: Corpus, path: Path, whole: int) -> npt.NDArray[np.int64]:
         message = f"{len(lines):,} lines for {len(corpus):,} examples; a file of predictions has one line an example"
         raise FormatError(message, path=path)
     return answers_given(corpus, lines[: len(corpus)])
+
+
+def _print(ladder: Ladder, asked: str) -> None:
+    """The rungs as a table, with a column for each question if there are several."""
+    questions = ladder.rungs[0].right.shape[1]
+    columns = [f"{asked} {number + 1}" for number in range(questions)] if questions > 1 else []
+    rows = [
+        (
+            rung.name,
+            _bar(rung.accuracy if questions == 1 or rung.accuracy == rung.accuracy else rung.per_question[-1]),
+            rung.sees,
+            *([_percent(share) for share in rung.per_question] if questions > 1 else []),
+            _percent(rung.accuracy),
+            _percent(rung.error),
+        )
+        for rung in ladder.rungs
+    ]
+    title = f"{ladder.corpus}, learnt from {ladder.learnt_from}"
+    headings = ["what is seen", "", "", *columns, "all" if questions > 1 else "accuracy", "±"]
+    terminal.out.print(terminal.table(terminal.plain(title), headings, rows, left=3))
 
 
 def _percent(value: float) -> str:

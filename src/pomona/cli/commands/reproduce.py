@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -39,7 +39,7 @@ def reproduce(
     where = [f"Table {number}" for number in table or []] + [f"Figure {number}" for number in figure or []]
     where += experiment or []
     out = results or (Path("results") / f"{paper}.json" if budget != "smoke" else None)
-    found = run_reproduction(
+    reproduced = run_reproduction(
         paper,
         budget=budget,  # type: ignore[arg-type]
         where=where,
@@ -50,30 +50,28 @@ def reproduce(
         say=lambda text: terminal.err.print(terminal.plain(text)),
     )
     if as_json:
-        terminal.emit_json(found)
+        terminal.emit_json(reproduced)
         return
-    shown = [
-        cell for cell in found["cells"]
-        if (not where or cell["where"] in where) and (not row or cell["row"] in row)
-    ]  # fmt: skip
-    rows = [
-        (cell["where"], terminal.plain(cell["row"]), terminal.plain(cell["column"]),
-         *(_number(cell[key]) for key in _NUMBERS), cell["runs"])
-        for cell in shown
-    ]  # fmt: skip
-    columns = ["", "row", "column", "paper", "ours", "deviation", "low", "high", "runs"]
-    terminal.out.print(terminal.table(terminal.plain(found["paper"]), columns, rows, left=3))
-    if "ladder" in found:
-        rungs = [(name, _number(value)) for name, value in found["ladder"].items()]
-        terminal.out.print(
-            terminal.table(
-                "Baselines that see only part of the input, on the same test set", ["sees", "accuracy"], rungs
-            )
-        )
-    if found.get("answer"):
-        terminal.out.print(terminal.plain(found["answer"]))
+    _print(reproduced, where, row or [])
     if out is not None:
         terminal.out.print(f"Wrote {terminal.plain(out)}")
+
+
+def _print(reproduced: dict[str, Any], where: list[str], only: list[str]) -> None:
+    """The cells of these tables and rows (all, if there are none), then baselines and the paper's answer."""
+    rows = [
+        (cell["where"], cell["row"], cell["column"], *(_number(cell[key]) for key in _NUMBERS), cell["runs"])
+        for cell in reproduced["cells"]
+        if (not where or cell["where"] in where) and (not only or cell["row"] in only)
+    ]
+    columns = ["", "row", "column", "paper", "ours", "deviation", "low", "high", "runs"]
+    terminal.out.print(terminal.table(terminal.plain(reproduced["paper"]), columns, rows, left=3))
+    if "ladder" in reproduced:
+        rungs = [(name, _number(value)) for name, value in reproduced["ladder"].items()]
+        title = "Baselines that see only part of the input, on the same test set"
+        terminal.out.print(terminal.table(title, ["sees", "accuracy"], rungs))
+    if reproduced.get("answer"):
+        terminal.out.print(terminal.plain(reproduced["answer"]))
 
 
 _NUMBERS = ("printed", "measured", "deviation", "low", "high")
@@ -81,5 +79,5 @@ _NUMBERS = ("printed", "measured", "deviation", "low", "high")
 
 def _number(value: float | str | None) -> str:
     if isinstance(value, str):
-        return terminal.plain(value)
+        return value
     return "-" if value is None else f"{value:.1f}" if abs(value) >= 2 else f"{value:.2f}"

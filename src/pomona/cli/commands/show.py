@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pomona.cli import terminal
 from pomona.cli.commands import task_names
+
+if TYPE_CHECKING:
+    from pomona.data.corpus import Example
 
 
 def show(
@@ -38,31 +41,31 @@ def show(
         with replacing(svg) as path:
             path.write_text(drawing.svg(examples[0].trees, examples[0].values), encoding="utf-8")
     if as_json:
-        terminal.emit_json(
-            [
-                {
-                    "id": one.id,
-                    "tokens": one.tokens,
-                    "target": one.target,
-                    "symbols": [one.trees.names[symbol] for symbol in one.trees.symbol.tolist()],
-                    "parents": one.trees.parent.tolist(),
-                    "values": one.values,
-                    "length": one.length,
-                    "nesting": one.nesting,
-                    "dependency": one.dependency,
-                }
-                for one in examples
-            ]
-        )
+        terminal.emit_json([_plain(example) for example in examples])
         return
-    for one in examples:
-        answer = ", ".join(str(part) for part in one.target)
-        terminal.out.print(f"{terminal.plain(one.text)}  [bold]->  {terminal.plain(answer)}[/bold]")
+    for example in examples:
+        answer = ", ".join(str(part) for part in example.target)
+        terminal.out.print(f"{terminal.plain(example.text)}  [bold]->  {terminal.plain(answer)}[/bold]")
         terminal.out.print(
-            f"[dim]{one.length} tokens, nesting {one.nesting}, dependency depth {one.dependency}, "
-            f"id {terminal.plain(one.id)}[/dim]"
+            f"[dim]{example.length} tokens, nesting {example.nesting}, dependency depth {example.dependency}, "
+            f"id {terminal.plain(example.id)}[/dim]"
         )
-        drawn = drawing.draw(one.trees, one.values, width=terminal.out.width)
+        drawn = drawing.draw(example.trees, example.values, width=terminal.out.width)
         terminal.out.print(terminal.plain(drawn, lines=True) + "\n")
     if svg:
         terminal.out.print(f"Wrote {terminal.plain(svg)}")
+
+
+def _plain(example: Example) -> dict[str, Any]:
+    """An example as plain JSON values."""
+    return {
+        "id": example.id,
+        "tokens": example.tokens,
+        "target": example.target,
+        "symbols": [example.trees.names[symbol] for symbol in example.trees.symbol.tolist()],
+        "parents": example.trees.parent.tolist(),
+        "values": example.values,
+        "length": example.length,
+        "nesting": example.nesting,
+        "dependency": example.dependency,
+    }

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pomona.cli import terminal
 from pomona.cli.commands import task_names
+
+if TYPE_CHECKING:
+    from pomona.data.statistics import Description
 
 
 def stats(
@@ -26,52 +29,59 @@ def stats(
     from pomona.data.statistics import describe, token_depths
 
     corpus = corpus_from(source, split=split, seed=seed)
-    found = describe(corpus)
+    statistics = describe(corpus)
     depths, _ = token_depths(corpus)
     if plot is not None:
         _draw(depths, plot, source)
     if as_json:
-        terminal.emit_json(found.as_dict())
+        terminal.emit_json(statistics.as_dict())
         return
-    counts = [
-        ("rows", f"{found.rows:,}"),
-        ("distinct", f"{found.distinct:,}"),
-        ("single tokens", f"{found.single_tokens:,}"),
-        ("tokens", f"{found.tokens:,}"),
-        *(
-            ("answers" if len(found.targets) == 1 else f"answers {place + 1}", _row(one))
-            for place, one in enumerate(found.targets)
-        ),
-        ("most frequent answer", f"{found.majority:.1%}"),
-        ("operators", _row(found.operators)),
-        ("arguments", _row(found.arities)),
-        ("nesting depth", _row(found.nesting_counts)),
-        ("dependency depth", _row(found.dependency_counts)),
-        ("lengths", _row(found.length_buckets)),
-        ("share of at most", "  ".join(f"{bound}: {share:.1%}" for bound, share in found.share_up_to.items())),
-        ("fingerprint", found.fingerprint),
-    ]
-    terminal.out.print(terminal.table(terminal.plain(repr(corpus)), ["", ""], counts, left=2))
-    spreads = {
-        "length": found.length,
-        "lists": found.lists,
-        "nesting depth": found.nesting,
-        "dependency depth": found.dependency,
-        "binary tree depth": found.binary_depth,
-        "average token depth": found.token_depth,
-    }
-    marks = [mark for mark in found.length.percentiles if mark not in ("90", "99.9")]
-    rows = [
-        (name, f"{one.mean:.2f}", f"{one.deviation:.2f}", *(f"{one.percentiles[mark]:.3g}" for mark in marks))
-        for name, one in spreads.items()
-    ]
-    titles = ["", "mean", "sd", *(f"{mark} %" if mark != "100" else "max" for mark in marks)]
-    terminal.out.print(terminal.table("\nspread, with percentiles", titles, rows))
+    terminal.out.print(terminal.table(terminal.plain(repr(corpus)), ["", ""], _counts(statistics), left=2))
+    _print_spreads(statistics)
     terminal.out.print("\n[bold]average token depth[/bold] (examples at each depth)")
     for line in terminal.bars(depths):
         terminal.out.print(line)
     if plot is not None:
         terminal.out.print(f"\nWrote {terminal.plain(plot)}")
+
+
+def _counts(statistics: Description) -> list[tuple[str, str]]:
+    answers = statistics.targets
+    names = ["answers"] if len(answers) == 1 else [f"answers {number + 1}" for number in range(len(answers))]
+    return [
+        ("rows", f"{statistics.rows:,}"),
+        ("distinct", f"{statistics.distinct:,}"),
+        ("single tokens", f"{statistics.single_tokens:,}"),
+        ("tokens", f"{statistics.tokens:,}"),
+        *((name, _row(counts)) for name, counts in zip(names, answers, strict=True)),
+        ("most frequent answer", f"{statistics.majority:.1%}"),
+        ("operators", _row(statistics.operators)),
+        ("arguments", _row(statistics.arities)),
+        ("nesting depth", _row(statistics.nesting_counts)),
+        ("dependency depth", _row(statistics.dependency_counts)),
+        ("lengths", _row(statistics.length_buckets)),
+        ("share of at most", "  ".join(f"{bound}: {share:.1%}" for bound, share in statistics.share_up_to.items())),
+        ("fingerprint", statistics.fingerprint),
+    ]
+
+
+def _print_spreads(statistics: Description) -> None:
+    """Mean, deviation and percentiles of what has a value for each example."""
+    spreads = {
+        "length": statistics.length,
+        "lists": statistics.lists,
+        "nesting depth": statistics.nesting,
+        "dependency depth": statistics.dependency,
+        "binary tree depth": statistics.binary_depth,
+        "average token depth": statistics.token_depth,
+    }
+    marks = [mark for mark in statistics.length.percentiles if mark not in ("90", "99.9")]
+    rows = [
+        (name, f"{spread.mean:.2f}", f"{spread.deviation:.2f}", *(f"{spread.percentiles[mark]:.3g}" for mark in marks))
+        for name, spread in spreads.items()
+    ]
+    titles = ["", "mean", "sd", *(f"{mark} %" if mark != "100" else "max" for mark in marks)]
+    terminal.out.print(terminal.table("\nspread, with percentiles", titles, rows))
 
 
 def _row(counts: dict[str, int]) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pomona.cli import terminal
+
+if TYPE_CHECKING:
+    from pomona.data.verification import Verification
 
 
 def verify(
@@ -35,34 +38,41 @@ def verify(
     with terminal.progress("verifying", len(files), quiet=as_json) as advance:
         result = verified(*files, prover=prover, sample=sample or None, seed=seed, progress=advance)
     if as_json:
-        terminal.emit_json(
-            {
-                "holds": result.holds,
-                "answers": result.answers,
-                "unchecked": list(result.unchecked),
-                "files": [
-                    {"path": path, "format": kind, "rows": rows, "fingerprint": print_}
-                    for path, kind, rows, print_ in result.files
-                ],
-                "problems": [vars(problem) for problem in result.problems],
-            }
-        )
+        terminal.emit_json(_plain(result))
     else:
-        shown = result.problems if most == 0 else result.problems[:most]
-        for problem in shown:
-            terminal.out.print(terminal.plain(problem))
-        if len(shown) < len(result.problems):
-            terminal.out.print(f"... and {len(result.problems) - len(shown):,} more (--most 0 prints all)")
-        rows = [(path, kind, print_[:16], f"{count:,}") for path, kind, count, print_ in result.files]
-        terminal.out.print(terminal.table(None, ["file", "format", "fingerprint", "rows"], rows, left=3))
-        terminal.out.print(f"Answers worked out by {terminal.plain(result.answers)}.")
-        for path in result.unchecked:
-            terminal.out.print(f"[bold yellow]Not checked[/]: the values and answers of {terminal.plain(path)}.")
-        if result.holds and result.unchecked:
-            terminal.out.print("[bold yellow]The rest holds[/]: files can be read, no duplicates, no leaks.")
-        elif result.holds:
-            terminal.out.print("[bold green]All holds[/]: every answer recomputes, no duplicates, no leaks.")
-        else:
-            terminal.out.print(f"[bold red]{len(result.problems):,} problems[/].")
+        _print(result, most)
     if not result.holds:
         raise typer.Exit(terminal.CHECK_FAILED)
+
+
+def _plain(result: Verification) -> dict[str, Any]:
+    """The result as plain JSON values."""
+    return {
+        "holds": result.holds,
+        "answers": result.answers,
+        "unchecked": list(result.unchecked),
+        "files": [
+            {"path": path, "format": kind, "rows": rows, "fingerprint": fingerprint}
+            for path, kind, rows, fingerprint in result.files
+        ],
+        "problems": [vars(problem) for problem in result.problems],
+    }
+
+
+def _print(result: Verification, most: int) -> None:
+    shown = result.problems if most == 0 else result.problems[:most]
+    for problem in shown:
+        terminal.out.print(terminal.plain(problem))
+    if len(shown) < len(result.problems):
+        terminal.out.print(f"... and {len(result.problems) - len(shown):,} more (--most 0 prints all)")
+    rows = [(path, kind, fingerprint[:16], f"{count:,}") for path, kind, count, fingerprint in result.files]
+    terminal.out.print(terminal.table(None, ["file", "format", "fingerprint", "rows"], rows, left=3))
+    terminal.out.print(f"Answers worked out by {terminal.plain(result.answers)}.")
+    for path in result.unchecked:
+        terminal.out.print(f"[bold yellow]Not checked[/]: the values and answers of {terminal.plain(path)}.")
+    if result.holds and result.unchecked:
+        terminal.out.print("[bold yellow]The rest holds[/]: files can be read, no duplicates, no leaks.")
+    elif result.holds:
+        terminal.out.print("[bold green]All holds[/]: every answer recomputes, no duplicates, no leaks.")
+    else:
+        terminal.out.print(f"[bold red]{len(result.problems):,} problems[/].")
