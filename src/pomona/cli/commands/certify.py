@@ -99,8 +99,6 @@ def _corpora(train: str, test: str, seed: int, size: int, settings: dict[str, An
 
 
 def _print(certificate: Certificate, corpora: dict[str, Corpus], most: int) -> None:
-    from pomona.fairness.learner import told
-
     verdict = "[bold green]FAIR[/]" if certificate.fair else "[bold red]UNFAIR[/]"
     against = (
         "all that its domains make possible" if certificate.test is None else f"{certificate.test:,} test examples"
@@ -108,13 +106,13 @@ def _print(certificate: Certificate, corpora: dict[str, Corpus], most: int) -> N
     terminal.out.print(f"{verdict}  {certificate.train:,} training examples, for {against}\n")
     rows = [
         (
-            one.function,
-            f"{one.needed:,}",
-            f"{one.shown:,}",
-            f"{one.needed - one.shown:,}",
-            f"{one.shown / one.needed:.2%}",
+            covered.function,
+            f"{covered.needed:,}",
+            f"{covered.shown:,}",
+            f"{covered.needed - covered.shown:,}",
+            f"{covered.shown / covered.needed:.2%}",
         )
-        for one in certificate.coverage
+        for covered in certificate.coverage
     ]
     terminal.out.print(terminal.table(None, ["function", "inputs needed", "shown", "missing", "coverage"], rows))
     if certificate.given:
@@ -127,6 +125,13 @@ def _print(certificate: Certificate, corpora: dict[str, Corpus], most: int) -> N
         )
     if certificate.copies:
         _print_copies(certificate)
+    _print_problems(certificate, corpora, most)
+
+
+def _print_problems(certificate: Certificate, corpora: dict[str, Corpus], most: int) -> None:
+    """The first facts that contradict each other, and the first that are missing."""
+    from pomona.fairness.learner import told
+
     for conflict in certificate.conflicts[: most or None]:
         terminal.out.print(f"\n[bold]Conflict[/]: {terminal.plain(told(conflict, corpora))}.")
     if len(certificate.conflicts) > most > 0:
@@ -144,15 +149,15 @@ def _print_copies(certificate: Certificate) -> None:
     """The COPYs of the test set by depth, and the indices that training never copies."""
     rows = [
         (
-            str(one.depth),
-            f"{one.examples:,}",
-            f"{one.answered / one.examples:.2%}",
-            f"{one.familiar / one.examples:.2%}",
-            f"{one.copies:,}",
-            f"{one.new / max(1, one.copies):.2%}",
-            _few(one.indices, 8),
+            str(level.depth),
+            f"{level.examples:,}",
+            f"{level.answered / level.examples:.2%}",
+            f"{level.familiar / level.examples:.2%}",
+            f"{level.copies:,}",
+            f"{level.new / max(1, level.copies):.2%}",
+            _few(level.indices, 8),
         )
-        for one in certificate.copies
+        for level in certificate.copies
     ]
     headings = ["depth", "examples", "answered", "no new index", "COPYs", "new", "indices new to training"]
     terminal.out.print()

@@ -28,13 +28,13 @@ def ls(
     from pomona.cli import catalogue
 
     family = "" if what in catalogue.KINDS else what
-    found = catalogue.tasks(family) if family else catalogue.listing(what)
+    listed = catalogue.tasks(family) if family else catalogue.listing(what)
     if as_json:
-        terminal.emit_json(found)
+        terminal.emit_json(listed)
     elif family or what == "tasks":
-        _show_tasks(found, family)
+        _show_tasks(listed, family)
     else:
-        rows = [(name, one["about"]) for name, one in found.items()]
+        rows = [(name, about["about"]) for name, about in listed.items()]
         terminal.out.print(terminal.table(None, [what.removesuffix("s"), "what it is"], rows, left=2))
         terminal.out.print(f"\n{_NEXT[what]}")
 
@@ -46,13 +46,13 @@ _NEXT = {
 }
 
 
-def _show_tasks(found: Listing, family: str) -> None:
-    families = {name.partition("/")[0]: one["about"] for name, one in found.items()}
+def _show_tasks(listed: Listing, family: str) -> None:
+    families = {name.partition("/")[0]: about["about"] for name, about in listed.items()}
     for name, about in families.items():
         terminal.out.print(f"[bold]{terminal.plain(name)}[/bold]  {terminal.plain(about)}")
     rows = [
-        (name, "  ".join(f"{split} {count:,}" for split, count in reversed(one["splits"].items())))
-        for name, one in found.items()
+        (name, "  ".join(f"{split} {count:,}" for split, count in reversed(about["splits"].items())))
+        for name, about in listed.items()
     ]
     terminal.out.print(terminal.table(None, ["name", "rows of each split"], rows, left=2))
     if family:
