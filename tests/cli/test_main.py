@@ -1,15 +1,9 @@
-"""The command: every verb, for people and for machines, its exit statuses, and what it must not load or print."""
+"""The command: every verb, for people and for programs, its exit statuses, and text that is not taken for markup."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -18,50 +12,9 @@ from typer.testing import CliRunner
 import pomona as pm
 from pomona.cli import commands, terminal
 from pomona.cli import main as cli
-from pomona.data import formats
-from pomona.data.corpus import Corpus
+from pomona.cli.commands import reproduce
 
-SMALL = ["--set", "train=60", "--set", "dev=10", "--set", "test=20"]
-PROGRAM = [sys.executable, "-c", "from pomona.cli.main import main; main()"]
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(pm.__file__).parents[1])}
-
-
-@dataclass(frozen=True)
-class Ran:
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-Run = Callable[..., Ran]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """The command as the shell would see it, without the price of a process."""
-
-    def command(*arguments: object) -> Ran:
-        monkeypatch.setattr(sys, "argv", ["pomona", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        shown = capsys.readouterr()
-        code = ended.value.code
-        return Ran(code if isinstance(code, int) else 0, shown.out, shown.err)
-
-    return command
-
-
-@pytest.fixture
-def data(tmp_path: Path, run: Run) -> Path:
-    folder = tmp_path / "data"
-    assert run("generate", "listops/d20s", "--seed", 7, "--out", folder, "-f", "parquet,tsv", *SMALL).status == 0
-    return folder
-
+from command_line import SMALL, Run  # isort: skip
 
 # -- every verb ------------------------------------------------------------------------------------------------------
 
@@ -339,83 +292,6 @@ def test_plain_text_comes_through_markup_as_it_was() -> None:
             assert caught.get().removesuffix("\n").isprintable()
 
 
-# -- progress, pipes, imports ----------------------------------------------------------------------------------------
-
-
-def test_nothing_moves_where_nobody_watches(tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [*PROGRAM, "generate", "listops/d20s", "--out", str(tmp_path), *SMALL],
-        capture_output=True, text=True, env=ENVIRONMENT | {"TERM": "xterm-256color"}, check=True,
-    )  # fmt: skip
-    assert ran.stderr == ""
-    assert "\x1b" not in ran.stdout
-    assert "\r" not in ran.stdout
-
-
-def test_progress_moves_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    def shown(is_terminal: bool, quiet: bool) -> str:
-        console = Console(force_terminal=is_terminal, file=(file := __import__("io").StringIO()), width=80)
-        monkeypatch.setattr(terminal, "err", console)
-        with terminal.progress("drawing", 3, quiet=quiet) as advance:
-            advance(3)
-        return str(file.getvalue())
-
-    assert "drawing" in shown(True, False)
-    assert shown(True, True) == shown(False, False) == ""
-
-
-@pytest.mark.parametrize("arguments", [["ls"], ["ls", "--json"]])
-def test_a_reader_that_leaves_early_is_no_failure(arguments: list[str]) -> None:
-    reading, writing = os.pipe()
-    os.close(reading)  # `| head` that has seen enough
-    ran = subprocess.run([*PROGRAM, *arguments], stdout=writing, stderr=subprocess.PIPE, env=ENVIRONMENT, check=False)
-    os.close(writing)
-    assert (ran.returncode, ran.stderr) == (0, b"")
-
-
-def test_an_interruption_is_130_and_says_that_nothing_is_left(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(self: object, corpus: Corpus) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(formats.FORMATS.named("parquet").writer, "write", interrupted)
-    ran = run("generate", "listops/d20s", "--out", tmp_path, *SMALL)
-    assert ran.status == 130
-    assert "Interrupted; nothing half-written was left behind." in ran.err
-    assert list(tmp_path.iterdir()) == []
-
-
-SCIPY = ["scipy.linalg", "scipy.special", "scipy.stats", "scipy.optimize", "scipy.sparse"]  # Numba loads the top only
-
-
-@pytest.mark.parametrize(
-    ("arguments", "never"),
-    [
-        (["--help"], ["torch", "scipy", "matplotlib", "numba", "pyarrow", "numpy", "pydantic", "typer.rich_utils"]),
-        (["ls", "listops"], ["torch", "scipy", "matplotlib", "numba", "pyarrow"]),
-        pytest.param(
-            ["ls", "papers"],
-            ["torch", "scipy", "matplotlib", "numba", "pyarrow"],
-            marks=pytest.mark.xfail(strict=True, reason="tre_2019 declares its paper beside its experiments"),
-        ),
-        (["generate", "listops/d20s", "--out", "OUT", *SMALL], ["torch", "matplotlib", *SCIPY]),
-        (["generate", "listops/d20s", "--out", "OUT", "-f", "tsv", *SMALL], ["torch", "pyarrow", *SCIPY]),
-        (["show", "listops/d20s", *SMALL], ["torch", "matplotlib", "pyarrow", *SCIPY]),
-    ],
-)
-def test_what_is_not_needed_is_not_loaded(tmp_path: Path, arguments: list[str], never: list[str]) -> None:
-    code = (
-        "import sys\nfrom pomona.cli.main import main\n"
-        "try:\n    main()\nexcept SystemExit as ended:\n    assert not ended.code, ended.code\n"
-        f"print(sorted(set({never!r}) & set(sys.modules)), file=sys.stderr)"
-    )
-    command = [sys.executable, "-c", code, *[str(tmp_path) if one == "OUT" else one for one in arguments]]
-    for _ in range(2):  # the first may compile loops, for which Numba loads more
-        ran = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=True)
-    assert ran.stderr.splitlines()[-1] == "[]"
-
-
 def test_verify_says_what_it_could_not_check(run: Run, tmp_path: Path) -> None:
     (tmp_path / "own.jsonl").write_text('{"tree": {"type": "S", "children": [{"type": "NP"}]}, "target": [1]}\n')
     shown = run("verify", tmp_path / "own.jsonl")
@@ -444,6 +320,18 @@ def test_a_name_too_long_for_a_file_is_bad_input(run: Run, arguments: list[str])
 def test_column_names_are_shown_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     terminal.out.print(terminal.table(None, ["[/red]bad"], [["x"]]))
     assert "[/red]bad" in capsys.readouterr().out
+
+
+def test_cells_of_a_paper_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = {"printed": "[high]", "measured": 97.25, "deviation": None, "low": 1.0, "high": 99.0, "runs": 4}
+    cells = [{"where": place, "row": "LSTM [base]", "column": "right", **numbers} for place in ("Table 1", "Table 2")]
+    reproduce._print({"paper": "A [title]", "cells": cells, "answer": "Yes [1]."}, ["Table 1"], [])
+    title, _, *rows = capsys.readouterr().out.splitlines()
+    assert title.strip() == "A [title]"
+    assert [row.split() for row in rows] == [
+        ["Table", "1", "LSTM", "[base]", "right", "[high]", "97.2", "-", "1.00", "99.0", "4"],
+        ["Yes", "[1]."],
+    ]
 
 
 def test_export_says_where_there_are_no_answers(run: Run, tmp_path: Path) -> None:

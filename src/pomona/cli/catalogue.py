@@ -1,4 +1,4 @@
-"""What there is: tasks, models, measures and papers, for `pomona ls` and for the tables of the docs.
+"""Lists of tasks, models, measures and papers, for `pomona ls` and for the tables of the docs.
 
     listing("models")["treelstm"]       {"about": "A TreeLSTM that is given the gold trees.", "settings": {...}, ...}
 
@@ -16,14 +16,14 @@ from pomona.base.registry import settings_of
 Listing = dict[str, dict[str, Any]]
 
 def listing(kind: str) -> Listing:
-    """Everything of one kind by name, as plain JSON values; each has `about`, a line."""
+    """Everything of one kind by name, as plain JSON values; `about` describes each in one line."""
     if kind not in KINDS:
         raise SpecError(f"there are no {kind!r}. {did_you_mean(kind, KINDS)}")
     return KINDS[kind]()
 
 
 def tasks(family: str = "") -> Listing:
-    """Tasks by name and preset, or those of one family."""
+    """All tasks with their presets, or those of one family, for example `listops`."""
     from pomona.data.task import TASKS
 
     entries = (
@@ -48,7 +48,7 @@ def _models() -> Listing:
             "settings": settings_of(MODELS.build(entry.name)),
         }
         for entry in MODELS.entries()
-        if entry.kind.__module__.startswith("pomona.")  # what a user's own module has added is not ours to list
+        if entry.kind.__module__.startswith("pomona.")  # not what a user's own module has added
     }
 
 

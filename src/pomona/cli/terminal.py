@@ -1,7 +1,7 @@
-"""How commands speak: tables and trees for people, `--json` for machines, one progress bar, four exit statuses.
+"""The output of commands: tables for people, JSON for programs, a progress bar, four exit statuses.
 
-Exit status: 0 fine, 1 a check failed, 2 wrong usage, 3 bad input. Nothing moves when the output is not a terminal,
-and text from outside (tokens, names, predictions) is printed as text, never as markup or control sequences.
+Exit status: 0 success, 1 a check failed, 2 wrong usage, 3 bad input. There is no progress bar if nobody watches a
+terminal. Text from outside (tokens, names, predictions) is printed as text, never as markup or control sequences.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 CHECK_FAILED, BAD_INPUT = 1, 3  # 2, wrong usage, comes from typer
 
-# Into a file or a pipe lines are wide enough that a path or a fingerprint is not broken in two.
+# In a file or a pipe, lines are wide enough that a path or a fingerprint is not broken in two.
 _WIDTH = None if sys.stdout.isatty() else 160
 out = Console(highlight=False, soft_wrap=True, emoji=False, width=_WIDTH)
 err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
-# Control characters, what ends a line, what turns the direction of writing, and halves of characters.
+# Control characters, line ends, changes of the direction of writing, and unpaired surrogates.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def plain(text: object, *, lines: bool = False) -> str:
-    """Text from outside, safe to print: markup escaped, control characters as codes, ends of lines unless `lines`."""
+    """Text from outside, safe to print: markup is escaped, control characters are codes. `lines` keeps line ends."""
     pieces = str(text).split("\n") if lines else [str(text)]
     return escape("\n".join(_CONTROL.sub(_code, piece) for piece in pieces))
 
@@ -41,14 +41,16 @@ def _code(match: re.Match[str]) -> str:
 
 
 def emit_json(value: Any) -> None:
-    """The machine's answer: one JSON document on standard output, and nothing else there."""
-    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")  # ASCII: no terminal acts on it
-    sys.stdout.flush()  # here, not at the end of the process, a closed pipe is noticed and forgiven
+    """Print one JSON document to standard output, where nothing else is printed."""
+    sys.stdout.write(
+        json.dumps(value, indent=2, allow_nan=False) + "\n"
+    )  # ASCII, so that no character controls a terminal
+    sys.stdout.flush()  # a closed pipe is noticed here, where main handles it, not at the end of the process
 
 
 @contextmanager
 def aside(*, really: bool = True) -> Iterator[None]:
-    """What is told inside goes to standard error, so that standard output is left to one JSON document."""
+    """Inside, print to standard error, so that standard output has one JSON document only."""
     before, out.stderr = out.stderr, really or out.stderr
     try:
         yield
@@ -57,26 +59,26 @@ def aside(*, really: bool = True) -> Iterator[None]:
 
 
 def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[object]], *, left: int = 1) -> Table:
-    """A plain table; the first `left` columns are text, the others numbers."""
+    """A table; the first `left` columns are text, the others are numbers."""
     from rich.table import Table
 
-    made = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    built = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
     for position, column in enumerate(columns):
-        made.add_column(plain(column), justify="left" if position < left else "right", no_wrap=position >= left)
+        built.add_column(plain(column), justify="left" if position < left else "right", no_wrap=position >= left)
     for row in rows:
-        made.add_row(*(plain(cell, lines=True) for cell in row))
-    return made
+        built.add_row(*(plain(cell, lines=True) for cell in row))
+    return built
 
 
 class Advance(Protocol):
-    """What long work calls as it goes: how many more are done."""
+    """Called during long work with the number of items done since the last call."""
 
     def __call__(self, done: int) -> None: ...
 
 
 @contextmanager
 def progress(label: str, total: int | None, *, quiet: bool = False) -> Iterator[Advance]:
-    """A bar on standard error while work goes on; silent with `quiet` or when nobody watches.
+    """A progress bar on standard error; none with `quiet` or if standard error is not a terminal.
 
     >>> with progress("drawing", 10, quiet=True) as advance:
     ...     advance(10)
@@ -94,7 +96,7 @@ def progress(label: str, total: int | None, *, quiet: bool = False) -> Iterator[
 
 
 def bars(values: Sequence[float] | Any, *, rows: int = 16, width: int = 50) -> list[str]:
-    """A histogram in lines of text, lowest first.
+    """A histogram as lines of text, lowest values first.
 
     >>> for line in bars([0, 0, 0, 1, 1, 2], rows=3, width=6): print(line)
         0 │██████ 3
@@ -103,15 +105,14 @@ def bars(values: Sequence[float] | Any, *, rows: int = 16, width: int = 50) -> l
     """
     import numpy as np
 
-    known = np.asarray(values, float)
-    if not len(known):
+    numbers = np.asarray(values, float)
+    if not len(numbers):
         return []
-    step = max(1, int(np.ceil((known.max() + 1e-9) / rows)))
-    places = (known // step).astype(int)
-    counts = np.bincount(places)
+    step = max(1, int(np.ceil((numbers.max() + 1e-9) / rows)))
+    counts = np.bincount((numbers // step).astype(int))
     unit = counts.max() / width
     lines = []
-    for place, count in enumerate(counts.tolist()):
-        label = f"{place * step}" if step == 1 else f"{place * step}-{(place + 1) * step}"
+    for bin_number, count in enumerate(counts.tolist()):
+        label = f"{bin_number * step}" if step == 1 else f"{bin_number * step}-{(bin_number + 1) * step}"
         lines.append(f"{label:>5} │{'█' * round(count / unit)} {count:,}")
     return lines

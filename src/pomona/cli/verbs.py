@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping, MutableMapping
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,13 +24,20 @@ if TYPE_CHECKING:
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
+@cache
+def modules() -> dict[str, str]:
+    """Each verb and the module that defines it; a trailing underscore is left out, one inside becomes a hyphen."""
+    names = sorted(module.name for module in pkgutil.iter_modules(commands.__path__))
+    return {name.removesuffix("_").replace("_", "-"): name for name in names}
+
+
 def first_line(verb: str) -> str:
     """What a verb does: the first line of its function's docstring, read without importing its file.
 
     >>> first_line("ls")
     'List the tasks and their presets; the models, measures or papers; or the settings of one task.'
     """
-    module = Verbs.modules()[verb]
+    module = modules()[verb]
     text = (Path(commands.__path__[0]) / f"{module}.py").read_text(encoding="utf-8")
     return text.partition(f"\ndef {module}(")[2].partition('"""')[2].partition("\n")[0].removesuffix('"""')
 
@@ -41,19 +48,9 @@ class Verbs(Mapping[str, Any]):
     def __init__(self) -> None:
         self._loaded: dict[str, Any] = {}
 
-    @staticmethod
-    def modules() -> dict[str, str]:
-        """Each verb and the file that defines it; a trailing underscore is left out, one inside becomes a hyphen."""
-        names = sorted(module.name for module in pkgutil.iter_modules(commands.__path__))
-        return {name.removesuffix("_").replace("_", "-"): name for name in names}
-
-    @cached_property
-    def _modules(self) -> dict[str, str]:
-        return self.modules()
-
     def __getitem__(self, verb: str) -> Any:
         if verb not in self._loaded:
-            name = self._modules[verb]
+            name = modules()[verb]
             function = getattr(importlib.import_module(f"pomona.cli.commands.{name}"), name)
             alone = typer.Typer(add_completion=False, rich_markup_mode="rich", context_settings=CONTEXT)
             alone.command(verb)(function)
@@ -61,13 +58,13 @@ class Verbs(Mapping[str, Any]):
         return self._loaded[verb]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._modules)
+        return iter(modules())
 
     def __len__(self) -> int:
-        return len(self._modules)
+        return len(modules())
 
     def __contains__(self, verb: object) -> bool:
-        return verb in self._modules
+        return verb in modules()
 
 
 class Program(TyperGroup):

@@ -1,21 +1,22 @@
-"""One file for each verb of the command line; the file `show.py` defines the function `show`, and that is all.
+"""The verbs of the command line, one file each: `show.py` defines the function `show`, its signature is the interface.
 
-The folder is discovered by `pomona.cli.main`. Imports of anything heavy (numba, pyarrow, scipy, torch) go inside the
-function, so that `pomona --help` stays quick. What stands here helps a shell complete names.
+`pomona.cli.verbs` finds the files. Import anything heavy (NumPy, Numba, pyarrow, SciPy, torch) inside the function, so
+that `pomona VERB --help` is quick. Commands may call each other's functions. The functions below complete names in a
+shell. `tests/contracts/test_commands.py` says what every command must do.
 """
 
 from __future__ import annotations
 
 
 def task_names(incomplete: str) -> list[str]:
-    """Tasks that begin like this; where none does, the shell offers files."""
+    """Tasks whose names begin like this; if there is none, the shell offers files."""
     from pomona.data.task import TASKS
 
     return [name for entry in TASKS.entries() for name in entry.names if name.startswith(incomplete)]
 
 
 def model_names(incomplete: str) -> list[str]:
-    """Models that begin like this, by the names of their files, for which torch need not be loaded."""
+    """Models whose names begin like this. They are the names of files, so torch is not loaded."""
     import pkgutil
 
     from pomona.models import pair, sentence, sequence

@@ -1,4 +1,4 @@
-"""`pomona certify`: does training determine what the test asks for?"""
+"""`pomona certify`: does the training set determine the answers of the test set?"""
 
 from __future__ import annotations
 
@@ -21,32 +21,35 @@ def certify(
         typer.Option(
             "--test",
             "-t",
-            help="A test set: a file, a task's name or a split of the task, as test-12. Without one, all test splits "
-            "of the task; of a file, all that the domains make possible.",
+            help="A test set: a file, a task's name or a split of the task, for example test-12. Default: all test "
+            "splits of a task; for a file, every input that its values make possible.",
         ),
     ] = "",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the certificate here, as JSON.")] = None,
     by_node: Annotated[
-        bool, typer.Option("--by-node", help="A function for each position of one fixed tree, not for each type.")
+        bool, typer.Option("--by-node", help="Learn a function for each position of one fixed tree, not for each type.")
     ] = False,
     given: Annotated[
-        list[str] | None, typer.Option("--given", help="A function taken as known, as 'REL_*'; may repeat.")
+        list[str] | None,
+        typer.Option("--given", help="Assume that this function is known, for example 'REL_*'; may be repeated."),
     ] = None,
     folded: Annotated[
-        bool, typer.Option("--fold", help="ListOps: read lists as transitions, argument by argument.")
+        bool, typer.Option("--fold", help="ListOps: read each list as a sequence of steps, one argument at a time.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Which draw of a task.")] = 0,
-    size: Annotated[int, typer.Option(help="At most so many examples of each test split of a task.", min=1)] = 10_000,
+    seed: Annotated[int, typer.Option(help="Random seed of a task's data.")] = 0,
+    size: Annotated[int, typer.Option(help="Use at most this many examples of each test split.", min=1)] = 10_000,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting of the task, as copies=digits; may repeat.")
+        list[str] | None,
+        typer.Option("--set", help="A setting of the task, for example copies=digits; may be repeated."),
     ] = None,
-    most: Annotated[int, typer.Option(help="Missing facts to draw; 0 for all.", min=0)] = 5,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines: the certificate itself.")] = False,
+    most: Annotated[int, typer.Option(help="How many missing facts to print; 0 for all.", min=0)] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the certificate as JSON.")] = False,
 ) -> None:
-    """Certify that a training set is fair: every local fact that the test needs is shown in training.
+    """Certify that a split is fair: every local fact that the test set needs occurs in the training set.
 
-    Prints FAIR or UNFAIR, the coverage of each function and the first facts that are missing; of ORCHARD also the COPY
-    indices that training never shows, by depth. Exit status 0 when fair, 1 when not, 3 when the data cannot be used.
+    A local fact is what one operator gives for the values of its arguments. Prints FAIR or UNFAIR, the coverage of each
+    function and the first missing facts; for ORCHARD also the COPY indices that training never shows, by depth. Exit
+    status 0 if fair, 1 if not, 3 if the data cannot be used.
 
     Example: [bold]pomona certify train.jsonl --test test.jsonl --out certificate.json[/bold]
 
@@ -75,7 +78,7 @@ def certify(
 
 
 def _corpora(train: str, test: str, seed: int, size: int, settings: dict[str, Any]) -> dict[str, Corpus]:
-    """Train and, where there is one, test: files, tasks, or splits of the task that train is named by."""
+    """The training set and, if there is one, the test set: files, tasks, or splits of the training task."""
     from pomona.data.corpus import Corpus
     from pomona.data.sources import corpus_from
     from pomona.data.task import TASKS
@@ -96,8 +99,6 @@ def _corpora(train: str, test: str, seed: int, size: int, settings: dict[str, An
 
 
 def _print(certificate: Certificate, corpora: dict[str, Corpus], most: int) -> None:
-    from pomona.fairness.learner import told
-
     verdict = "[bold green]FAIR[/]" if certificate.fair else "[bold red]UNFAIR[/]"
     against = (
         "all that its domains make possible" if certificate.test is None else f"{certificate.test:,} test examples"
@@ -105,13 +106,13 @@ def _print(certificate: Certificate, corpora: dict[str, Corpus], most: int) -> N
     terminal.out.print(f"{verdict}  {certificate.train:,} training examples, for {against}\n")
     rows = [
         (
-            one.function,
-            f"{one.needed:,}",
-            f"{one.shown:,}",
-            f"{one.needed - one.shown:,}",
-            f"{one.shown / one.needed:.2%}",
+            covered.function,
+            f"{covered.needed:,}",
+            f"{covered.shown:,}",
+            f"{covered.needed - covered.shown:,}",
+            f"{covered.shown / covered.needed:.2%}",
         )
-        for one in certificate.coverage
+        for covered in certificate.coverage
     ]
     terminal.out.print(terminal.table(None, ["function", "inputs needed", "shown", "missing", "coverage"], rows))
     if certificate.given:
@@ -124,6 +125,13 @@ def _print(certificate: Certificate, corpora: dict[str, Corpus], most: int) -> N
         )
     if certificate.copies:
         _print_copies(certificate)
+    _print_problems(certificate, corpora, most)
+
+
+def _print_problems(certificate: Certificate, corpora: dict[str, Corpus], most: int) -> None:
+    """The first facts that contradict each other, and the first that are missing."""
+    from pomona.fairness.learner import told
+
     for conflict in certificate.conflicts[: most or None]:
         terminal.out.print(f"\n[bold]Conflict[/]: {terminal.plain(told(conflict, corpora))}.")
     if len(certificate.conflicts) > most > 0:
@@ -141,15 +149,15 @@ def _print_copies(certificate: Certificate) -> None:
     """The COPYs of the test set by depth, and the indices that training never copies."""
     rows = [
         (
-            str(one.depth),
-            f"{one.examples:,}",
-            f"{one.answered / one.examples:.2%}",
-            f"{one.familiar / one.examples:.2%}",
-            f"{one.copies:,}",
-            f"{one.new / max(1, one.copies):.2%}",
-            _few(one.indices, 8),
+            str(level.depth),
+            f"{level.examples:,}",
+            f"{level.answered / level.examples:.2%}",
+            f"{level.familiar / level.examples:.2%}",
+            f"{level.copies:,}",
+            f"{level.new / max(1, level.copies):.2%}",
+            _few(level.indices, 8),
         )
-        for one in certificate.copies
+        for level in certificate.copies
     ]
     headings = ["depth", "examples", "answered", "no new index", "COPYs", "new", "indices new to training"]
     terminal.out.print()
@@ -175,13 +183,13 @@ def _few(indices: tuple[int, ...], most: int) -> str:
 
 
 def _drawn(violation: Violation, test: Corpus | None) -> str:
-    """A missing fact as a small tree, with the place that needs it."""
+    """A missing fact as a small tree, and the node of the test set that needs it."""
     from pomona.fairness.facts import where
     from pomona.trees.drawing import draw
     from pomona.trees.forest import Forest
 
     function, inputs, example, node = violation
-    # Inputs may be alike, or called like the function; a tree of one level takes any names.
+    # Inputs may be equal to each other or to the function's name; a tree of one level allows any names.
     tree = draw(Forest.from_nested([(str(function), *map(str, inputs))]), [*map(str, inputs), "?"])
     if test is None or example is None or node is None:
         return f"Never shown:\n{tree}"

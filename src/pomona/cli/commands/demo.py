@@ -1,4 +1,4 @@
-"""`pomona demo`: from nothing to a page of results in three minutes."""
+"""`pomona demo`: every step once, from data to a page of results, in about three minutes."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ SHUFFLES = 200
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for what the demo makes.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(help="Which draw.")] = 0,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(help="Random seed of the data and of both models.")] = 0,
     rows: Annotated[int, typer.Option(help="Training examples.", min=100)] = 90_000,
-    epochs: Annotated[int, typer.Option(help="Passes of the TreeLSTM; the LSTM has half as many.", min=1)] = 8,
+    epochs: Annotated[int, typer.Option(help="Epochs of the TreeLSTM; the LSTM has half as many.", min=1)] = 8,
     as_json: Annotated[
-        bool, typer.Option("--json", help="For machines: the facts at the end; the story goes to standard error.")
+        bool, typer.Option("--json", help="Print the results as JSON; everything else goes to standard error.")
     ] = False,
 ) -> None:
-    """Data, proof, two small models, what their scores mean, TRE, and a report to open: everything, once, small.
+    """Run every step once on a small scale: data, a fairness proof, two models, their baselines, TRE and a report.
 
-    Killed and started again it goes on where it was.
+    If it is interrupted, the same command resumes.
 
     Example: [bold]pomona demo[/bold]
     """
@@ -61,8 +61,8 @@ def _tell(out: Path, seed: int, rows: int, epochs: int) -> dict[str, Any]:
     terminal.out.print(
         f"\nAll of it took {seconds:.0f} seconds and is in [bold]{terminal.plain(out)}/[/bold]. Open "
         f"[bold]{terminal.plain(page)}[/bold] in a browser.\n"
-        f"This was small on purpose: one seed, {rows:,} examples, {epochs} and {_half(epochs)} epochs. It shows how "
-        "things are done and no more;\n[bold]pomona reproduce listops_2018[/bold] trains what the paper's tables need."
+        f"The scale is small: one seed, {rows:,} examples, {epochs} and {_half(epochs)} epochs. For the paper's "
+        "results,\nrun [bold]pomona reproduce listops_2018[/bold]."
     )
     return {
         "folder": str(out),
@@ -80,20 +80,20 @@ def _data(out: Path, seed: int, settings: list[str]) -> dict[str, Corpus]:
     from pomona.cli.commands.verify import verify
     from pomona.data import formats
 
-    _heading(f"1. Data. {TASK}: distinct expressions, dealt into train, dev and test")
+    _heading(f"1. Data. {TASK}: distinct expressions, divided into train, dev and test")
     generate(TASK, out=out / "data", seed=seed, formats="parquet,tsv", settings=settings)
     show(str(out / "data" / "test.parquet"), n=1)
-    terminal.out.print("\nEvery answer worked out again, every duplicate and leak looked for:")
+    terminal.out.print("\nCompute every answer again, and look for duplicates and leaks:")
     verify([out / "data"])
     return {split: formats.read(out / "data" / f"{split}.parquet") for split in ("train", "dev", "test")}
 
 
 def _fairness(out: Path, seed: int) -> list[Path]:
-    """A split that is proved fair, and the same one with a single fact taken out."""
+    """A split that is proved fair, and the same split without one fact."""
     from pomona.data.task import generate
     from pomona.fairness import certify, mirror
 
-    _heading("2. Proof. Does training show everything that the test needs?")
+    _heading("2. Fairness. Does the training set contain every fact that the test set needs?")
     few: dict[str, Any] = {"train": 31_000, "dev": 1_000, "test": 5_000}
     train, test = (generate("fair_nli/hardest-strict", split, seed, **few) for split in ("train", "test"))
     fair = certify(train, test)
@@ -118,7 +118,7 @@ def _half(epochs: int) -> int:
 
 
 def _training(out: Path, seed: int, settings: list[str], epochs: int) -> dict[str, Path]:
-    """Two models side by side, each in a process of its own, by the command that a reader would type."""
+    """Train two models at once, each in a process of its own, with the command that a reader would type."""
     _heading("3. Models. A TreeLSTM that is given the trees, and an LSTM that is not, side by side")
     shared = ["--seed", str(seed), "--data", TASK, "--quiet", "--with", "longest=50", "--with", "schedule=cosine"]
     shared += [f"--data-set={setting}" for setting in settings]
@@ -139,12 +139,12 @@ def _training(out: Path, seed: int, settings: list[str], epochs: int) -> dict[st
         _watch(running, runs, epochs)
     finally:
         for process in running.values():
-            process.kill()  # if we were interrupted; a finished process does not mind
+            process.kill()  # if we were interrupted; has no effect on a finished process
     return runs
 
 
 def _watch(running: dict[str, subprocess.Popen[str]], runs: dict[str, Path], epochs: int) -> None:
-    """Show the epochs as they end, until both have."""
+    """Show progress until both models are trained."""
     from pomona.base.errors import RunError
     from pomona.training.run import Run
 
@@ -173,14 +173,14 @@ def _watch(running: dict[str, subprocess.Popen[str]], runs: dict[str, Path], epo
 
 
 def _meaning(runs: dict[str, Path], corpora: dict[str, Corpus]) -> dict[str, Evaluation]:
-    """What the scores mean: by depth, beside evaluators that open only the top k levels."""
+    """Accuracy by depth, compared with evaluators that see only the top k levels of a tree."""
     from pomona.evaluation.accuracy import answers_from
     from pomona.evaluation.baselines import Baselines
     from pomona.evaluation.evaluation import Evaluation
     from pomona.evaluation.records import keep
     from pomona.training.run import Run
 
-    _heading("4. What a score means. Accuracy by depth, beside what the top k levels of a tree give away")
+    _heading("4. Baselines. Accuracy by depth, compared with predictors that see only the top k levels of a tree")
     from pomona.training.predict import predict
 
     test, found = corpora["test"], {}
@@ -213,14 +213,16 @@ def _meaning(runs: dict[str, Path], corpora: dict[str, Corpus]) -> dict[str, Eva
 
 
 def _representations(out: Path, run: Path, test: Corpus) -> Path:
-    """TRE of the vectors that the tree model gives to flat lists."""
+    """TRE of the TreeLSTM's vectors for flat lists."""
     import numpy as np
 
     from pomona.base.files import replacing
     from pomona.cli.commands.tre import tre
     from pomona.training.run import Run
 
-    _heading("5. Representations. Are the TreeLSTM's vectors of flat lists, as [MAX 2 9 ], sums of their parts?")
+    _heading(
+        "5. Representations. Are the TreeLSTM's vectors of flat lists, for example [MAX 2 9 ], sums of their parts?"
+    )
     flat = test[(test.nesting == 1) & (test.lengths <= 8)]
     from pomona.training.predict import represent
 
@@ -232,8 +234,8 @@ def _representations(out: Path, run: Path, test: Corpus) -> Path:
     fit = out / "tre.json"
     tre(out / "vectors.npy", out / "derivations.jsonl", shuffle=SHUFFLES, out=fit, show=2)
     terminal.out.print(
-        "Normalised, 1 would be a sum of the parts exactly and 0 no better than shuffled. A model that has worked out\n"
-        "the answer may well have forgotten the parts: TRE tells how compositional vectors are, not how good."
+        "Normalised, 1 is exactly a sum of the parts and 0 is no better than shuffled. A model that has computed the\n"
+        "answer may have forgotten the parts: TRE says how compositional vectors are, not how good."
     )
     return fit
 

@@ -1,4 +1,4 @@
-"""`pomona export`: the inputs of a corpus with their ids, for a model that lives elsewhere."""
+"""`pomona export`: the inputs of a corpus with their ids, for a model outside Pomona."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from pomona.cli.commands import task_names
 
 def export(
     source: Annotated[
-        str, typer.Argument(help="A file, or a task's name, as listops/d20s.", autocompletion=task_names)
+        str, typer.Argument(help="A file, or a task's name, for example listops/d20s.", autocompletion=task_names)
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write, JSON lines.")] = Path("inputs.jsonl"),
     split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
-    seed: Annotated[int, typer.Option(help="Which draw of a task.")] = 0,
-    size: Annotated[int | None, typer.Option(help="At most so many examples, the first ones.", min=1)] = None,
+    seed: Annotated[int, typer.Option(help="Random seed of a task's data.")] = 0,
+    size: Annotated[int | None, typer.Option(help="Use only this many examples, the first ones.", min=1)] = None,
     answers: Annotated[
-        bool, typer.Option("--answers", help="Write the right answers as well, as few-shot data.")
+        bool, typer.Option("--answers", help="Also write the correct answers, for example for few-shot prompts.")
     ] = False,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting of the task, as branching=0.3; may repeat.")
+        list[str] | None,
+        typer.Option("--set", help="A setting of the task, for example branching=0.3; may be repeated."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines: what was written.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON what was written.")] = False,
 ) -> None:
-    """Write a line {"id", "input"} an example. Answer each with {"id", "prediction"}, then evaluate the file.
+    """Write the inputs of a corpus as JSON lines, for a model outside Pomona to answer.
+
+    Each line is {"id", "input"}. Let your model write a line {"id", "prediction"} for each, then run pomona evaluate.
 
     Example: [bold]pomona export listops/d20s --split test --size 500 --out inputs.jsonl[/bold]
     """

@@ -1,4 +1,4 @@
-"""`pomona generate`: make the files of a task."""
+"""`pomona generate`: write the splits of a task to files."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ from pomona.cli.commands import task_names
 
 def generate(
     name: Annotated[
-        str, typer.Argument(help="A task's name, as listops/d20s (see pomona ls).", autocompletion=task_names)
+        str, typer.Argument(help="A task's name, for example listops/d20s (see pomona ls).", autocompletion=task_names)
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the files.")] = Path("data"),
-    seed: Annotated[int, typer.Option(help="Which draw.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the data.")] = 0,
     formats: Annotated[
-        str, typer.Option("--format", "-f", help="parquet, jsonl, tsv, lra ... joined by commas.")
+        str, typer.Option("--format", "-f", help="parquet, jsonl, tsv, lra ..., separated by commas.")
     ] = "parquet",
-    split: Annotated[str, typer.Option(help="Only these splits, joined by commas.", show_default="all")] = "",
-    size: Annotated[int | None, typer.Option(help="Rows of each split; train may be of any size.", min=1)] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting, as branching=0.3; may repeat.")
+    split: Annotated[str, typer.Option(help="Only these splits, separated by commas.", show_default="all")] = "",
+    size: Annotated[
+        int | None, typer.Option(help="Rows of each split; only train may be larger than the task says.", min=1)
     ] = None,
-    workers: Annotated[int, typer.Option(help="Threads; they change nothing but the time.", min=1)] = 1,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting, for example branching=0.3; may be repeated.")
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Number of threads; the data do not depend on it.", min=1)] = 1,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bar.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
-    """Generate the splits of a task as files, with label balance and fingerprints.
+    """Generate the splits of a task and write them to files, with label counts and fingerprints.
 
     The same name, settings and seed give the same rows on every machine, for any number of workers.
 
@@ -79,13 +81,18 @@ def generate(
     if as_json:
         terminal.emit_json(manifest)
         return
-    rows_of_table = [
-        (one, "\n".join(new["files"]), new["fingerprint"][:16], f"{new['rows']:,}", _majority(new["labels"]))
-        for one, new in made.items()
-    ]
-    titles = ["split", "files", "fingerprint", "rows", "most frequent answer"]
-    terminal.out.print(terminal.table(f"{terminal.plain(name)}, seed {seed}", titles, rows_of_table, left=3))
+    _print(manifest)
     terminal.out.print(f"\nWrote {terminal.plain(out / 'manifest.json')}. Next: pomona verify {terminal.plain(out)}")
+
+
+def _print(manifest: dict[str, Any]) -> None:
+    rows = [
+        (split, "\n".join(about["files"]), about["fingerprint"][:16], f"{about['rows']:,}", _majority(about["labels"]))
+        for split, about in manifest["splits"].items()
+    ]
+    columns = ["split", "files", "fingerprint", "rows", "most frequent answer"]
+    title = f"{terminal.plain(manifest['name'])}, seed {manifest['seed']}"
+    terminal.out.print(terminal.table(title, columns, rows, left=3))
 
 
 def _majority(labels: dict[str, int]) -> str:

@@ -1,4 +1,4 @@
-"""`pomona ladder`: what cheap information scores on a corpus, and where a model's predictions stand on it."""
+"""`pomona ladder`: baselines that see only part of the input, and a model's predictions among them."""
 
 from __future__ import annotations
 
@@ -21,28 +21,39 @@ if TYPE_CHECKING:
 
 def ladder(
     source: Annotated[
-        str, typer.Argument(help="A file, or a task's name, as orchard/hard/min-max.", autocompletion=task_names)
+        str,
+        typer.Argument(help="A file, or a task's name, for example orchard/hard/min-max.", autocompletion=task_names),
     ],
     split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
-    seed: Annotated[int, typer.Option(help="Which draw of a task.")] = 0,
-    size: Annotated[int, typer.Option(help="At most so many examples.", min=2)] = 10_000,
+    seed: Annotated[int, typer.Option(help="Random seed of a task's data.")] = 0,
+    size: Annotated[int, typer.Option(help="Use at most this many examples.", min=2)] = 10_000,
     train: Annotated[
-        str, typer.Option(help="A file or task to learn from; else the task's train split, or half of the file.")
+        str,
+        typer.Option(
+            help="A file or task for the baselines to learn from. Default: the task's train split, or half of the file."
+        ),
     ] = "",
-    levels: Annotated[int, typer.Option(help="Truncated evaluators open up to so many levels.", min=0, max=40)] = 8,
+    levels: Annotated[
+        int, typer.Option(help="How many levels of a tree the largest truncated evaluator sees.", min=0, max=40)
+    ] = 8,
     predictions: Annotated[
-        Path | None, typer.Option(help="A model's answers, by id or one a line: its rung, and its effective depth.")
+        Path | None,
+        typer.Option(help="A model's answers, by id or one per line: adds its accuracy and its effective depth."),
     ] = None,
     train_depth: Annotated[
-        int | None, typer.Option(help="With --predictions: the deepest trees that the model was trained on.")
+        int | None,
+        typer.Option(help="With --predictions: the depth of the deepest trees in the model's training data."),
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting of the task, as copies=digits; may repeat.")
+        list[str] | None,
+        typer.Option("--set", help="A setting of the task, for example copies=digits; may be repeated."),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Also draw the ladder to this PNG, SVG or PDF file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Also plot the ladder to this PNG, SVG or PDF file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
-    """What can be scored from nothing, from counts, from the top k levels: the ladder to read a model's score on.
+    """The ladder: accuracy of baselines that see only part of the input. Compare a model with them.
+
+    The rungs go from always the same answer over counts of tokens to evaluators that see the top k levels of a tree.
 
     Example: [bold]pomona ladder orchard/hard/min-max --split test-12[/bold]
     """
@@ -74,21 +85,7 @@ def ladder(
         found = {**made.as_dict(), "effective_depth": [one.as_dict() for one in depths], "notes": notes}
         terminal.emit_json(found)
         return
-    columns = [f"{asked} {number + 1}" for number in range(questions)] if questions > 1 else []
-    rows = [
-        (
-            rung.name,
-            _bar(rung.accuracy if questions == 1 or rung.accuracy == rung.accuracy else rung.per_question[-1]),
-            rung.sees,
-            *([_percent(one) for one in rung.per_question] if questions > 1 else []),
-            _percent(rung.accuracy),
-            _percent(rung.error),
-        )
-        for rung in made.rungs
-    ]
-    title = f"{made.corpus}, learnt from {made.learnt_from}"
-    headings = ["what is seen", "", "", *columns, "all" if questions > 1 else "accuracy", "±"]
-    terminal.out.print(terminal.table(terminal.plain(title), headings, rows, left=3))
+    _print(made, asked)
     for number, one in enumerate(depths):
         name = f"{asked} {number + 1}: " if len(depths) > 1 else ""
         terminal.out.print(f"\n{name}{terminal.plain(one)}")
@@ -99,7 +96,7 @@ def ladder(
 
 
 def _with_model(made: Ladder, corpus: Corpus, given: npt.NDArray[np.int64], name: str) -> Ladder:
-    """The ladder with one more rung: the model."""
+    """The ladder with the model as one more rung."""
     import dataclasses
 
     from pomona.data.answers import asked
@@ -110,7 +107,7 @@ def _with_model(made: Ladder, corpus: Corpus, given: npt.NDArray[np.int64], name
 
 
 def _answers(corpus: Corpus, path: Path, whole: int) -> npt.NDArray[np.int64]:
-    """A file of answers by id, as `pomona evaluate` reads, or plain lines for the examples or for the `whole` file."""
+    """Answers by id, in a file that `pomona evaluate` reads, or one per line for the examples or the `whole` file."""
     from pomona.base.errors import FormatError
     from pomona.data.answers import answers_given, read_answers, text_of
 
@@ -122,6 +119,26 @@ def _answers(corpus: Corpus, path: Path, whole: int) -> npt.NDArray[np.int64]:
         message = f"{len(lines):,} lines for {len(corpus):,} examples; a file of predictions has one line an example"
         raise FormatError(message, path=path)
     return answers_given(corpus, lines[: len(corpus)])
+
+
+def _print(ladder: Ladder, asked: str) -> None:
+    """The rungs as a table, with a column for each question if there are several."""
+    questions = ladder.rungs[0].right.shape[1]
+    columns = [f"{asked} {number + 1}" for number in range(questions)] if questions > 1 else []
+    rows = [
+        (
+            rung.name,
+            _bar(rung.accuracy if questions == 1 or rung.accuracy == rung.accuracy else rung.per_question[-1]),
+            rung.sees,
+            *([_percent(share) for share in rung.per_question] if questions > 1 else []),
+            _percent(rung.accuracy),
+            _percent(rung.error),
+        )
+        for rung in ladder.rungs
+    ]
+    title = f"{ladder.corpus}, learnt from {ladder.learnt_from}"
+    headings = ["what is seen", "", "", *columns, "all" if questions > 1 else "accuracy", "±"]
+    terminal.out.print(terminal.table(terminal.plain(title), headings, rows, left=3))
 
 
 def _percent(value: float) -> str:
@@ -140,43 +157,27 @@ def _bar(value: float, width: int = 20) -> str:
     return "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]
 
 
-def _draw(made: Ladder, path: Path, asked: str) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+def _draw(ladder: Ladder, path: Path, asked: str) -> None:
     import numpy as np
 
-    from pomona.base.errors import FormatError
-    from pomona.base.files import replacing
+    from pomona.cli.plot_files import plot_file
 
-    kind = path.suffix.removeprefix(".").lower()
-    if kind not in ("png", "svg", "pdf"):
-        raise FormatError("a plot ends in .png, .svg or .pdf", path=path)
-    rungs = list(reversed(made.rungs))
+    rungs = list(reversed(ladder.rungs))
     questions = rungs[0].right.shape[1]
-    figure, axes = plt.subplots(figsize=(7, 0.6 + 0.26 * len(rungs)), layout="constrained")
-    places = np.arange(len(rungs))
-    colours = ("#f58518", "#54a24b", "#e45756", "#72b7b2")
-    whole = [0.0 if rung.accuracy != rung.accuracy else 100 * rung.accuracy for rung in rungs]
-    axes.barh(places, whole, color="#4c78a8", height=0.7, label=f"all {asked}s" if questions > 1 else None)
-    for number in range(questions if questions > 1 else 0):
-        marks = [100 * rung.per_question[number] for rung in rungs]
-        axes.plot(
-            marks,
-            places,
-            linestyle="",
-            marker="o^sd"[number % 4],
-            markersize=4,
-            color=colours[number % 4],
-            label=f"{asked} {number + 1}",
-        )
-    axes.set(yticks=places, yticklabels=[rung.name for rung in rungs], xlim=(0, 100), xlabel="accuracy, %")
-    axes.set_title(made.corpus.replace("$", r"\$"), fontsize=9)
-    axes.tick_params(axis="y", labelsize=8, length=0)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    if questions > 1:
-        axes.legend(frameon=False, fontsize=8, loc="upper right")
-    with replacing(path) as beside:
-        figure.savefig(beside, format=kind, dpi=160)
-    plt.close(figure)
+    heights = np.arange(len(rungs))
+    with plot_file(path, 7, 0.6 + 0.26 * len(rungs)) as axes:
+        whole = [0.0 if rung.accuracy != rung.accuracy else 100 * rung.accuracy for rung in rungs]
+        axes.barh(heights, whole, color="#4c78a8", height=0.7, label=f"all {asked}s" if questions > 1 else None)
+        for number in range(questions if questions > 1 else 0):
+            marks = [100 * rung.per_question[number] for rung in rungs]
+            style = {"marker": "o^sd"[number % 4], "color": _COLOURS[number % 4], "label": f"{asked} {number + 1}"}
+            axes.plot(marks, heights, linestyle="", markersize=4, **style)
+        axes.set(yticks=heights, yticklabels=[rung.name for rung in rungs], xlim=(0, 100), xlabel="accuracy, %")
+        axes.set_title(ladder.corpus.replace("$", r"\$"), fontsize=9)
+        axes.tick_params(axis="y", labelsize=8, length=0)
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        if questions > 1:
+            axes.legend(frameon=False, fontsize=8, loc="upper right")
+
+
+_COLOURS = ("#f58518", "#54a24b", "#e45756", "#72b7b2")

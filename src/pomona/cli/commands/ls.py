@@ -1,4 +1,4 @@
-"""`pomona ls`: what there is."""
+"""`pomona ls`: lists of tasks, models, measures and papers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 def ls(
     what: Annotated[
         str,
-        typer.Argument(help="tasks, models, measures, papers; or a task, for its settings.", show_default=False),
+        typer.Argument(
+            help="tasks, models, measures or papers; or the name of a task, for its settings.", show_default=False
+        ),
     ] = "tasks",
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
     """List the tasks and their presets; the models, measures or papers; or the settings of one task.
 
@@ -26,13 +28,13 @@ def ls(
     from pomona.cli import catalogue
 
     family = "" if what in catalogue.KINDS else what
-    found = catalogue.tasks(family) if family else catalogue.listing(what)
+    listed = catalogue.tasks(family) if family else catalogue.listing(what)
     if as_json:
-        terminal.emit_json(found)
+        terminal.emit_json(listed)
     elif family or what == "tasks":
-        _show_tasks(found, family)
+        _show_tasks(listed, family)
     else:
-        rows = [(name, one["about"]) for name, one in found.items()]
+        rows = [(name, about["about"]) for name, about in listed.items()]
         terminal.out.print(terminal.table(None, [what.removesuffix("s"), "what it is"], rows, left=2))
         terminal.out.print(f"\n{_NEXT[what]}")
 
@@ -40,17 +42,17 @@ def ls(
 _NEXT = {
     "models": "Settings: pomona ls models --json\nTrain one: pomona train treelstm --data listops/d20s --out runs/tree",
     "measures": "Settings: pomona ls measures --json\nUse one: pomona measure topsim meanings.jsonl messages.txt",
-    "papers": "Measure one again: pomona reproduce listops_2018 --budget smoke",
+    "papers": "Reproduce one: pomona reproduce listops_2018 --budget smoke",
 }
 
 
-def _show_tasks(found: Listing, family: str) -> None:
-    families = {name.partition("/")[0]: one["about"] for name, one in found.items()}
+def _show_tasks(listed: Listing, family: str) -> None:
+    families = {name.partition("/")[0]: about["about"] for name, about in listed.items()}
     for name, about in families.items():
         terminal.out.print(f"[bold]{terminal.plain(name)}[/bold]  {terminal.plain(about)}")
     rows = [
-        (name, "  ".join(f"{split} {count:,}" for split, count in reversed(one["splits"].items())))
-        for name, one in found.items()
+        (name, "  ".join(f"{split} {count:,}" for split, count in reversed(about["splits"].items())))
+        for name, about in listed.items()
     ]
     terminal.out.print(terminal.table(None, ["name", "rows of each split"], rows, left=2))
     if family:

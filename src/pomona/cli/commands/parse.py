@@ -1,4 +1,4 @@
-"""`pomona parse`: the tree a model chose, beside the gold one."""
+"""`pomona parse`: the tree that a model chose, beside the gold tree."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pomona.cli import terminal
 
 def parse(
     run: Annotated[Path, typer.Argument(help="A run's folder.")],
-    text: Annotated[str, typer.Argument(help='A sequence, as "[MAX 2 9 [MIN 4 7 ] 0 ]".')],
-    weights: Annotated[str, typer.Option(help="best or last.")] = "best",
+    text: Annotated[str, typer.Argument(help='A sequence, for example "[MAX 2 9 [MIN 4 7 ] 0 ]".')],
+    weights: Annotated[str, typer.Option(help="Which weights: best (on dev) or last.")] = "best",
     modules: Annotated[
         list[str] | None,
-        typer.Option("--import", help="A module of yours that the run's model lives in; its code runs."),
+        typer.Option("--import", help="Your own module with the run's model; its code is run."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
-    """Draw the tree that a model built over a sequence and the gold tree (the ListOps paper's Figure 2).
+    """Draw the tree that a model built over a sequence, and the gold tree (Figure 2 of the ListOps paper).
 
     Example: [bold]pomona parse runs/gumbel "[MAX 2 9 [MIN 4 7 ] 0 ]"[/bold]
     """

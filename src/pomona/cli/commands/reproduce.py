@@ -1,9 +1,9 @@
-"""`pomona reproduce`: a paper's tables, measured again."""
+"""`pomona reproduce`: the tables and figures of a paper, measured again."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,18 +11,26 @@ from pomona.cli import terminal
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="A paper's name, as listops_2018; `pomona ls papers` has all.")],
-    table: Annotated[list[int] | None, typer.Option(help="Only this table; may repeat.")] = None,
-    figure: Annotated[list[int] | None, typer.Option(help="Only this figure; may repeat.")] = None,
-    experiment: Annotated[list[str] | None, typer.Option(help="Only this experiment; may repeat.")] = None,
-    row: Annotated[list[str] | None, typer.Option(help="Only this row, as 'TreeLSTM 128D'; may repeat.")] = None,
-    budget: Annotated[str, typer.Option(help="smoke (2 minutes), cpu (a night) or paper.")] = "cpu",
-    folder: Annotated[Path, typer.Option(help="Where the runs are.")] = Path("runs"),
-    results: Annotated[Path | None, typer.Option(help="Where to write the cells.")] = None,
-    train: Annotated[bool, typer.Option(help="Train what is missing; --no-train shows what there is.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    paper: Annotated[
+        str, typer.Argument(help="A paper's name, for example listops_2018; pomona ls papers lists them.")
+    ],
+    table: Annotated[list[int] | None, typer.Option(help="Only this table; may be repeated.")] = None,
+    figure: Annotated[list[int] | None, typer.Option(help="Only this figure; may be repeated.")] = None,
+    experiment: Annotated[list[str] | None, typer.Option(help="Only this experiment; may be repeated.")] = None,
+    row: Annotated[
+        list[str] | None, typer.Option(help="Only this row, for example 'TreeLSTM 128D'; may be repeated.")
+    ] = None,
+    budget: Annotated[
+        str, typer.Option(help="How much to train: smoke (2 minutes), cpu (a night) or paper (all of it).")
+    ] = "cpu",
+    folder: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs"),
+    results: Annotated[
+        Path | None, typer.Option(help="File for the results. Default: results/PAPER.json, except for smoke.")
+    ] = None,
+    train: Annotated[bool, typer.Option(help="Train missing runs; --no-train only shows finished ones.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
-    """Train what a paper's tables and figures need, go on with what was begun, and compare with what it printed.
+    """Train the models of a paper's tables and figures, resume unfinished runs, and compare with the printed numbers.
 
     Example: [bold]pomona reproduce listops_2018 --budget smoke[/bold]
     """
@@ -31,7 +39,7 @@ def reproduce(
     where = [f"Table {number}" for number in table or []] + [f"Figure {number}" for number in figure or []]
     where += experiment or []
     out = results or (Path("results") / f"{paper}.json" if budget != "smoke" else None)
-    found = run_reproduction(
+    reproduced = run_reproduction(
         paper,
         budget=budget,  # type: ignore[arg-type]
         where=where,
@@ -42,28 +50,28 @@ def reproduce(
         say=lambda text: terminal.err.print(terminal.plain(text)),
     )
     if as_json:
-        terminal.emit_json(found)
+        terminal.emit_json(reproduced)
         return
-    shown = [
-        cell for cell in found["cells"]
-        if (not where or cell["where"] in where) and (not row or cell["row"] in row)
-    ]  # fmt: skip
-    rows = [
-        (cell["where"], terminal.plain(cell["row"]), terminal.plain(cell["column"]),
-         *(_number(cell[key]) for key in _NUMBERS), cell["runs"])
-        for cell in shown
-    ]  # fmt: skip
-    columns = ["", "row", "column", "paper", "ours", "deviation", "low", "high", "runs"]
-    terminal.out.print(terminal.table(terminal.plain(found["paper"]), columns, rows, left=3))
-    if "ladder" in found:
-        rungs = [(name, _number(value)) for name, value in found["ladder"].items()]
-        terminal.out.print(
-            terminal.table("What cheap information scores on the same test set", ["sees", "accuracy"], rungs)
-        )
-    if found.get("answer"):
-        terminal.out.print(terminal.plain(found["answer"]))
+    _print(reproduced, where, row or [])
     if out is not None:
         terminal.out.print(f"Wrote {terminal.plain(out)}")
+
+
+def _print(reproduced: dict[str, Any], where: list[str], only: list[str]) -> None:
+    """The cells of these tables and rows (all, if there are none), then baselines and the paper's answer."""
+    rows = [
+        (cell["where"], cell["row"], cell["column"], *(_number(cell[key]) for key in _NUMBERS), cell["runs"])
+        for cell in reproduced["cells"]
+        if (not where or cell["where"] in where) and (not only or cell["row"] in only)
+    ]
+    columns = ["", "row", "column", "paper", "ours", "deviation", "low", "high", "runs"]
+    terminal.out.print(terminal.table(terminal.plain(reproduced["paper"]), columns, rows, left=3))
+    if "ladder" in reproduced:
+        rungs = [(name, _number(value)) for name, value in reproduced["ladder"].items()]
+        title = "Baselines that see only part of the input, on the same test set"
+        terminal.out.print(terminal.table(title, ["sees", "accuracy"], rungs))
+    if reproduced.get("answer"):
+        terminal.out.print(terminal.plain(reproduced["answer"]))
 
 
 _NUMBERS = ("printed", "measured", "deviation", "low", "high")
@@ -71,5 +79,5 @@ _NUMBERS = ("printed", "measured", "deviation", "low", "high")
 
 def _number(value: float | str | None) -> str:
     if isinstance(value, str):
-        return terminal.plain(value)
+        return value
     return "-" if value is None else f"{value:.1f}" if abs(value) >= 2 else f"{value:.2f}"

@@ -1,29 +1,32 @@
-"""`pomona show`: look at examples."""
+"""`pomona show`: examples with their trees."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pomona.cli import terminal
 from pomona.cli.commands import task_names
 
+if TYPE_CHECKING:
+    from pomona.data.corpus import Example
+
 
 def show(
     source: Annotated[
-        str, typer.Argument(help="A task's name, as listops/d20s, or a file.", autocompletion=task_names)
+        str, typer.Argument(help="A task's name, for example listops/d20s, or a file.", autocompletion=task_names)
     ],
     n: Annotated[int, typer.Option("-n", help="How many examples.", min=1)] = 3,
     split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
-    seed: Annotated[int, typer.Option(help="Which draw of a task.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of a task's data.")] = 0,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting, as branching=0.3; may repeat.")
+        list[str] | None, typer.Option("--set", help="A setting, for example branching=0.3; may be repeated.")
     ] = None,
     svg: Annotated[str, typer.Option(help="Also write the first tree to this SVG file.", show_default=False)] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
-    """Show examples: the sequence, the answer, and the tree drawn with the value of every node.
+    """Show examples: the sequence, the answer, and the tree with the value of every node.
 
     Example: [bold]pomona show listops/d20s --seed 1 -n 3[/bold]
     """
@@ -38,31 +41,31 @@ def show(
         with replacing(svg) as path:
             path.write_text(drawing.svg(examples[0].trees, examples[0].values), encoding="utf-8")
     if as_json:
-        terminal.emit_json(
-            [
-                {
-                    "id": one.id,
-                    "tokens": one.tokens,
-                    "target": one.target,
-                    "symbols": [one.trees.names[symbol] for symbol in one.trees.symbol.tolist()],
-                    "parents": one.trees.parent.tolist(),
-                    "values": one.values,
-                    "length": one.length,
-                    "nesting": one.nesting,
-                    "dependency": one.dependency,
-                }
-                for one in examples
-            ]
-        )
+        terminal.emit_json([_plain(example) for example in examples])
         return
-    for one in examples:
-        answer = ", ".join(str(part) for part in one.target)
-        terminal.out.print(f"{terminal.plain(one.text)}  [bold]->  {terminal.plain(answer)}[/bold]")
+    for example in examples:
+        answer = ", ".join(str(part) for part in example.target)
+        terminal.out.print(f"{terminal.plain(example.text)}  [bold]->  {terminal.plain(answer)}[/bold]")
         terminal.out.print(
-            f"[dim]{one.length} tokens, nesting {one.nesting}, dependency depth {one.dependency}, "
-            f"id {terminal.plain(one.id)}[/dim]"
+            f"[dim]{example.length} tokens, nesting {example.nesting}, dependency depth {example.dependency}, "
+            f"id {terminal.plain(example.id)}[/dim]"
         )
-        drawn = drawing.draw(one.trees, one.values, width=terminal.out.width)
+        drawn = drawing.draw(example.trees, example.values, width=terminal.out.width)
         terminal.out.print(terminal.plain(drawn, lines=True) + "\n")
     if svg:
         terminal.out.print(f"Wrote {terminal.plain(svg)}")
+
+
+def _plain(example: Example) -> dict[str, Any]:
+    """An example as plain JSON values."""
+    return {
+        "id": example.id,
+        "tokens": example.tokens,
+        "target": example.target,
+        "symbols": [example.trees.names[symbol] for symbol in example.trees.symbol.tolist()],
+        "parents": example.trees.parent.tolist(),
+        "values": example.values,
+        "length": example.length,
+        "nesting": example.nesting,
+        "dependency": example.dependency,
+    }

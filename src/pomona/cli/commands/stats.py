@@ -1,24 +1,27 @@
-"""`pomona stats`: a corpus in numbers, and its tree depths drawn."""
+"""`pomona stats`: a corpus in numbers, with a histogram of its tree depths."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pomona.cli import terminal
 from pomona.cli.commands import task_names
 
+if TYPE_CHECKING:
+    from pomona.data.statistics import Description
+
 
 def stats(
     source: Annotated[str, typer.Argument(help="A file, or a task's name.", autocompletion=task_names)],
     split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
-    seed: Annotated[int, typer.Option(help="Which draw of a task.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Also draw the depths to this PNG, SVG or PDF file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    seed: Annotated[int, typer.Option(help="Random seed of a task's data.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Also plot the depths to this PNG, SVG or PDF file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
-    """Lengths, labels, operators, arities, nesting and tree depth of a corpus (the ListOps paper's Figure 3).
+    """Count lengths, labels, operators, arities, nesting and tree depths of a corpus (Figure 3 of the ListOps paper).
 
     Example: [bold]pomona stats data/test.parquet --plot depths.svg[/bold]
     """
@@ -26,47 +29,15 @@ def stats(
     from pomona.data.statistics import describe, token_depths
 
     corpus = corpus_from(source, split=split, seed=seed)
-    found = describe(corpus)
+    statistics = describe(corpus)
     depths, _ = token_depths(corpus)
     if plot is not None:
         _draw(depths, plot, source)
     if as_json:
-        terminal.emit_json(found.as_dict())
+        terminal.emit_json(statistics.as_dict())
         return
-    counts = [
-        ("rows", f"{found.rows:,}"),
-        ("distinct", f"{found.distinct:,}"),
-        ("single tokens", f"{found.single_tokens:,}"),
-        ("tokens", f"{found.tokens:,}"),
-        *(
-            ("answers" if len(found.targets) == 1 else f"answers {place + 1}", _row(one))
-            for place, one in enumerate(found.targets)
-        ),
-        ("most frequent answer", f"{found.majority:.1%}"),
-        ("operators", _row(found.operators)),
-        ("arguments", _row(found.arities)),
-        ("nesting depth", _row(found.nesting_counts)),
-        ("dependency depth", _row(found.dependency_counts)),
-        ("lengths", _row(found.length_buckets)),
-        ("share of at most", "  ".join(f"{bound}: {share:.1%}" for bound, share in found.share_up_to.items())),
-        ("fingerprint", found.fingerprint),
-    ]
-    terminal.out.print(terminal.table(terminal.plain(repr(corpus)), ["", ""], counts, left=2))
-    spreads = {
-        "length": found.length,
-        "lists": found.lists,
-        "nesting depth": found.nesting,
-        "dependency depth": found.dependency,
-        "binary tree depth": found.binary_depth,
-        "average token depth": found.token_depth,
-    }
-    marks = [mark for mark in found.length.percentiles if mark not in ("90", "99.9")]
-    rows = [
-        (name, f"{one.mean:.2f}", f"{one.deviation:.2f}", *(f"{one.percentiles[mark]:.3g}" for mark in marks))
-        for name, one in spreads.items()
-    ]
-    titles = ["", "mean", "sd", *(f"{mark} %" if mark != "100" else "max" for mark in marks)]
-    terminal.out.print(terminal.table("\nspread, with percentiles", titles, rows))
+    terminal.out.print(terminal.table(terminal.plain(repr(corpus)), ["", ""], _counts(statistics), left=2))
+    _print_spreads(statistics)
     terminal.out.print("\n[bold]average token depth[/bold] (examples at each depth)")
     for line in terminal.bars(depths):
         terminal.out.print(line)
@@ -74,30 +45,59 @@ def stats(
         terminal.out.print(f"\nWrote {terminal.plain(plot)}")
 
 
+def _counts(statistics: Description) -> list[tuple[str, str]]:
+    answers = statistics.targets
+    names = ["answers"] if len(answers) == 1 else [f"answers {number + 1}" for number in range(len(answers))]
+    return [
+        ("rows", f"{statistics.rows:,}"),
+        ("distinct", f"{statistics.distinct:,}"),
+        ("single tokens", f"{statistics.single_tokens:,}"),
+        ("tokens", f"{statistics.tokens:,}"),
+        *((name, _row(counts)) for name, counts in zip(names, answers, strict=True)),
+        ("most frequent answer", f"{statistics.majority:.1%}"),
+        ("operators", _row(statistics.operators)),
+        ("arguments", _row(statistics.arities)),
+        ("nesting depth", _row(statistics.nesting_counts)),
+        ("dependency depth", _row(statistics.dependency_counts)),
+        ("lengths", _row(statistics.length_buckets)),
+        ("share of at most", "  ".join(f"{bound}: {share:.1%}" for bound, share in statistics.share_up_to.items())),
+        ("fingerprint", statistics.fingerprint),
+    ]
+
+
+def _print_spreads(statistics: Description) -> None:
+    """Mean, deviation and percentiles of what has a value for each example."""
+    spreads = {
+        "length": statistics.length,
+        "lists": statistics.lists,
+        "nesting depth": statistics.nesting,
+        "dependency depth": statistics.dependency,
+        "binary tree depth": statistics.binary_depth,
+        "average token depth": statistics.token_depth,
+    }
+    marks = [mark for mark in statistics.length.percentiles if mark not in ("90", "99.9")]
+    rows = [
+        (name, f"{spread.mean:.2f}", f"{spread.deviation:.2f}", *(f"{spread.percentiles[mark]:.3g}" for mark in marks))
+        for name, spread in spreads.items()
+    ]
+    titles = ["", "mean", "sd", *(f"{mark} %" if mark != "100" else "max" for mark in marks)]
+    terminal.out.print(terminal.table("\nspread, with percentiles", titles, rows))
+
+
 def _row(counts: dict[str, int]) -> str:
     return "  ".join(f"{name}: {count:,}" for name, count in counts.items())
 
 
 def _draw(depths: object, path: Path, source: str) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
     import numpy as np
 
-    from pomona.base.errors import FormatError
-    from pomona.base.files import replacing
+    from pomona.cli.plot_files import plot_file
 
-    kind = path.suffix.removeprefix(".").lower()
-    if kind not in ("png", "svg", "pdf"):
-        raise FormatError("a plot ends in .png, .svg or .pdf", path=path)
     values = np.asarray(depths)
-    figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
-    axes.hist(values, bins=np.arange(0, np.ceil(values.max(initial=1)) + 1), color="#4c78a8", edgecolor="white", lw=0.4)
-    axes.axvline(float(values.mean()), color="#e45756", lw=1.2, label=f"mean {values.mean():.1f}")
-    axes.set(xlabel="average depth of a token in the tree", ylabel="examples", title=source.replace("$", r"\$"))
-    axes.legend(frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
-    with replacing(path) as beside:
-        figure.savefig(beside, format=kind, dpi=160)
-    plt.close(figure)
+    bins = np.arange(0, np.ceil(values.max(initial=1)) + 1)
+    with plot_file(path, 6, 3.2) as axes:
+        axes.hist(values, bins=bins, color="#4c78a8", edgecolor="white", lw=0.4)
+        axes.axvline(float(values.mean()), color="#e45756", lw=1.2, label=f"mean {values.mean():.1f}")
+        axes.set(xlabel="average depth of a token in the tree", ylabel="examples", title=source.replace("$", r"\$"))
+        axes.legend(frameon=False)
+        axes.spines[["top", "right"]].set_visible(False)

@@ -1,28 +1,33 @@
-"""`pomona verify`: read everything again, work everything out again."""
+"""`pomona verify`: read files again and compute every answer again."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pomona.cli import terminal
 
+if TYPE_CHECKING:
+    from pomona.data.verification import Verification
+
 
 def verify(
     paths: Annotated[list[Path], typer.Argument(help="Files, or folders of files (train, dev, test).")],
-    most: Annotated[int, typer.Option(help="Problems to print; 0 for all.", min=0)] = 50,
+    most: Annotated[int, typer.Option(help="How many problems to print; 0 for all.", min=0)] = 50,
     prover: Annotated[
-        str | None, typer.Option(help="Ask z3, eprover or prover9 for the labels of sentence pairs as well.")
+        str | None, typer.Option(help="Also check the labels of sentence pairs with z3, eprover or prover9.")
     ] = None,
-    sample: Annotated[int, typer.Option(help="Pairs of each file to ask the prover about; 0 for all.", min=0)] = 1000,
-    seed: Annotated[int, typer.Option(help="Which sample.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    sample: Annotated[
+        int, typer.Option(help="How many pairs of each file the prover checks; 0 for all.", min=0)
+    ] = 1000,
+    seed: Annotated[int, typer.Option(help="Random seed of that sample.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
-    """Re-read and re-evaluate every row; find wrong answers, lost brackets, duplicates and leaks between splits.
+    """Check files: compute every answer again, and find lost brackets, duplicates and leaks between splits.
 
-    Prints file:line for each problem. Exit status 0 when all holds, 1 when something does not.
+    Prints file:line for each problem. Exit status 0 if there is none, 1 otherwise.
 
     Example: [bold]pomona verify data/[/bold], [bold]pomona verify nli/test.parquet --prover z3[/bold]
     """
@@ -33,34 +38,41 @@ def verify(
     with terminal.progress("verifying", len(files), quiet=as_json) as advance:
         result = verified(*files, prover=prover, sample=sample or None, seed=seed, progress=advance)
     if as_json:
-        terminal.emit_json(
-            {
-                "holds": result.holds,
-                "answers": result.answers,
-                "unchecked": list(result.unchecked),
-                "files": [
-                    {"path": path, "format": kind, "rows": rows, "fingerprint": print_}
-                    for path, kind, rows, print_ in result.files
-                ],
-                "problems": [vars(problem) for problem in result.problems],
-            }
-        )
+        terminal.emit_json(_plain(result))
     else:
-        shown = result.problems if most == 0 else result.problems[:most]
-        for problem in shown:
-            terminal.out.print(terminal.plain(problem))
-        if len(shown) < len(result.problems):
-            terminal.out.print(f"... and {len(result.problems) - len(shown):,} more (--most 0 prints all)")
-        rows = [(path, kind, print_[:16], f"{count:,}") for path, kind, count, print_ in result.files]
-        terminal.out.print(terminal.table(None, ["file", "format", "fingerprint", "rows"], rows, left=3))
-        terminal.out.print(f"Answers worked out by {terminal.plain(result.answers)}.")
-        for path in result.unchecked:
-            terminal.out.print(f"[bold yellow]Not checked[/]: the values and answers of {terminal.plain(path)}.")
-        if result.holds and result.unchecked:
-            terminal.out.print("[bold yellow]The rest holds[/]: files can be read, no duplicates, no leaks.")
-        elif result.holds:
-            terminal.out.print("[bold green]All holds[/]: every answer recomputes, no duplicates, no leaks.")
-        else:
-            terminal.out.print(f"[bold red]{len(result.problems):,} problems[/].")
+        _print(result, most)
     if not result.holds:
         raise typer.Exit(terminal.CHECK_FAILED)
+
+
+def _plain(result: Verification) -> dict[str, Any]:
+    """The result as plain JSON values."""
+    return {
+        "holds": result.holds,
+        "answers": result.answers,
+        "unchecked": list(result.unchecked),
+        "files": [
+            {"path": path, "format": kind, "rows": rows, "fingerprint": fingerprint}
+            for path, kind, rows, fingerprint in result.files
+        ],
+        "problems": [vars(problem) for problem in result.problems],
+    }
+
+
+def _print(result: Verification, most: int) -> None:
+    shown = result.problems if most == 0 else result.problems[:most]
+    for problem in shown:
+        terminal.out.print(terminal.plain(problem))
+    if len(shown) < len(result.problems):
+        terminal.out.print(f"... and {len(result.problems) - len(shown):,} more (--most 0 prints all)")
+    rows = [(path, kind, fingerprint[:16], f"{count:,}") for path, kind, count, fingerprint in result.files]
+    terminal.out.print(terminal.table(None, ["file", "format", "fingerprint", "rows"], rows, left=3))
+    terminal.out.print(f"Answers worked out by {terminal.plain(result.answers)}.")
+    for path in result.unchecked:
+        terminal.out.print(f"[bold yellow]Not checked[/]: the values and answers of {terminal.plain(path)}.")
+    if result.holds and result.unchecked:
+        terminal.out.print("[bold yellow]The rest holds[/]: files can be read, no duplicates, no leaks.")
+    elif result.holds:
+        terminal.out.print("[bold green]All holds[/]: every answer recomputes, no duplicates, no leaks.")
+    else:
+        terminal.out.print(f"[bold red]{len(result.problems):,} problems[/].")
