@@ -117,7 +117,9 @@ def _readable(entry: Record) -> bool:
         parts = (entry.get("trees") or {}, entry.get("measures") or {})
         return (
             all(isinstance(groups, dict) and all(map(_readable_group, groups.values())) for groups in groupings)
-            and all(isinstance(part, dict) and all(isinstance(value, dict) for value in part.values()) for part in parts)
+            and all(
+                isinstance(part, dict) and all(isinstance(value, dict) for value in part.values()) for part in parts
+            )
             and all(is_number(score.get("value")) for score in (entry.get("trees") or {}).values())
             and all(map(_readable_depth, _depths(entry)))
         )
