@@ -36,7 +36,9 @@ def value_of(tree: Any, name: str) -> Any:
         return "T" if values == ["T"] * len(values) else "F"
     if operator == "JOIN":
         return sum(values, ())[:4]
-    return tuple(reversed(values[0])) if operator == "TURN" else tuple({"a": "b", "b": "a", "c": "c"}[x] for x in values[0])
+    if operator == "TURN":
+        return tuple(reversed(values[0]))
+    return tuple({"a": "b", "b": "a", "c": "c"}[symbol] for symbol in values[0])
 
 
 def test_one_file_is_short(name: str) -> None:

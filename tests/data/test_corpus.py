@@ -22,7 +22,10 @@ Row = tuple[Any, ...]
 
 
 def rows_of(corpus: Corpus) -> list[Row]:
-    """Each row, read off the columns one by one: the slow twin of every way to cut a corpus. `repr` tells 1 from True."""
+    """Each row, read off the columns one by one: the slow twin of every way to cut a corpus.
+
+    `repr` tells 1 from True.
+    """
     found = []
     for row in range(len(corpus)):
         tokens = corpus.tokens[corpus.token_start[row] : corpus.token_start[row + 1]]

@@ -128,7 +128,8 @@ def line_of(corpus: Corpus, row: int) -> int:
 
 def worked_out(corpus: Corpus) -> tuple[Ints | None, str]:
     """Every node's value by the rules of the corpus's own task or of the algebra; None where no rules are known."""
-    family, leaf_values = corpus.origin.get("task"), None
+    family = corpus.origin.get("task")
+    leaf_values: Callable[[str], Value] | None = None
     if family:
         try:
             entry, _ = TASKS.entry(str(family))

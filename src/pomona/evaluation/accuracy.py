@@ -18,6 +18,7 @@ from pomona.base.arrays import Ints
 from pomona.base.errors import MeasureError
 from pomona.data.corpus import Corpus
 from pomona.training.run import Predictions, Score
+from pomona.trees.values import renumber
 
 
 def accuracy(corpus: Corpus, predictions: Predictions) -> Score:
@@ -32,8 +33,7 @@ def right_answers(corpus: Corpus, predictions: Predictions) -> npt.NDArray[np.bo
     answers = predictions.answers.reshape(len(corpus), -1)
     if answers.shape != corpus.targets.shape:
         raise MeasureError(f"{answers.shape[1]} answers to each example, which has {corpus.targets.shape[1]}")
-    place = {outcome: number for number, outcome in enumerate(predictions.outcomes)}
-    targets = np.array([*(place.get(outcome, -1) for outcome in corpus.outcomes), -1])[corpus.targets]
+    targets = renumber(corpus.targets, corpus.outcomes, predictions.outcomes)
     return np.asarray(answers == targets)
 
 

@@ -37,6 +37,7 @@ from pomona.data.sources import corpus_from, training_for
 from pomona.evaluation.accuracy import check_same
 from pomona.evaluation.evaluation import Evaluation, evaluated
 from pomona.training.run import Predictions, Run
+from pomona.trees.values import renumber
 
 ROWS, AREA = 256, 1 << 14  # rows and positions of a batch
 
@@ -135,8 +136,7 @@ def of_predictions(predictions: Predictions, corpus: Corpus, name: str) -> Answe
 
 def _positions(outcomes: Sequence[Any], corpus: Corpus) -> npt.NDArray[np.int64]:
     """Where each outcome of a model stands among those of a corpus; -1 where the corpus has no such outcome."""
-    place = {(type(outcome), outcome): position for position, outcome in enumerate(corpus.outcomes)}
-    return np.array([place.get((type(outcome), outcome), -1) for outcome in outcomes], np.int64)
+    return renumber(np.arange(len(outcomes)), outcomes, corpus.outcomes)
 
 
 def _asked_in_parts(answer: Callable[[list[str]], Any], texts: list[str], rows: int, name: str) -> list[Any]:
@@ -254,9 +254,7 @@ def _by_tensors(module: Any, corpus: Corpus, rows: int, words: tuple[str, ...]) 
 
 
 def _in_numbers(corpus: Corpus, words: tuple[str, ...]) -> npt.NDArray[np.int64]:
-    place = {word: number for number, word in enumerate(words)}
-    table = np.array([place.get(word, -1) for word in corpus.vocabulary], np.int64)
-    tokens: npt.NDArray[np.int64] = table[corpus.tokens]
+    tokens = renumber(corpus.tokens, corpus.vocabulary, words)
     if tokens.min(initial=0) < 0:
         unknown = sorted({corpus.vocabulary[token] for token in np.unique(corpus.tokens[tokens < 0]).tolist()})
         raise MeasureError(f"the corpus has words that are not in the vocabulary: {', '.join(unknown[:10])}")

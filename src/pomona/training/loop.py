@@ -38,6 +38,7 @@ from pomona.models.inputs.sentences import bucketed, by_length, shuffled
 from pomona.models.model import MODELS, Feed, Model, Shape, seeded, threads_of
 from pomona.training.run import MODULE_FIDELITY, Predictions, Recipe, Run, environment
 from pomona.trees.forest import Forest
+from pomona.trees.values import from_json
 
 EPSILON = 1e-8  # Adam's default
 COSINE_END = 0.01  # of the first rate
@@ -419,7 +420,7 @@ def load(run: Run, which: str = "best") -> tuple[nn.Module, tuple[str, ...], tup
     if not path.exists():
         raise RunError(f"{run.folder} has no {which} weights yet; train it with the same command again")
     arrays, about = read_torch(path)
-    vocabulary, outcomes = tuple(about["vocabulary"]), tuple(about["outcomes"])
+    vocabulary, outcomes = tuple(about["vocabulary"]), tuple(map(from_json, about["outcomes"]))
     module = build(run.recipe, vocabulary, outcomes)
     module.load_state_dict(arrays)
     return module.eval(), vocabulary, outcomes

@@ -13,7 +13,7 @@ only says where to look.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -97,7 +97,7 @@ class Calls:
         self._table = table
 
 
-def _longer(array: npt.NDArray[np.generic], length: int) -> npt.NDArray[np.generic]:
+def _longer(array: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
     longer = np.zeros(length, array.dtype)
     longer[: len(array)] = array
     return longer
@@ -176,9 +176,7 @@ def _run(
 
 
 @compiled
-def _number(
-    nodes: Ints, symbol: Ints, offsets: Ints, arguments: Ints, numbers: Ints, done: int, table: _Table
-) -> int:
+def _number(nodes: Ints, symbol: Ints, offsets: Ints, arguments: Ints, numbers: Ints, done: int, table: _Table) -> int:
     """Numbers of calls from nodes[done] on; how many nodes are done when the table has no room for one more call."""
     for place in range(done, len(nodes)):
         node = nodes[place]

@@ -29,6 +29,7 @@ from pomona.base.errors import FormatError, RunError
 from pomona.data.corpus import Corpus
 from pomona.trees.binary import binarise, from_transitions, transitions
 from pomona.trees.forest import Forest, gather
+from pomona.trees.values import renumber
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +49,7 @@ class Sentences:
             raise RunError(f"{corpus!r} is empty: there is nothing to train on or to answer")
         if corpus.width != 1 or corpus.targets.shape[1] != 1:
             raise RunError(f"{corpus!r} has {corpus.width} trees an example; these models read one, with one answer")
-        place = {word: number for number, word in enumerate(vocabulary)}
-        table = np.array([place.get(word, -1) for word in corpus.vocabulary], np.int64)
-        tokens = table[corpus.tokens]
+        tokens = renumber(corpus.tokens, corpus.vocabulary, vocabulary)
         if tokens.min(initial=0) < 0:
             first = int(np.argmax(tokens < 0))
             row = int(np.searchsorted(corpus.token_start, first, side="right")) - 1
@@ -58,9 +57,8 @@ class Sentences:
             raise RunError(
                 f"row {row} has the token {word!r}, which the model has never seen; it knows {' '.join(vocabulary)}"
             )
-        known = {outcome: number for number, outcome in enumerate(outcomes)}
-        answers = np.array([*(known.get(outcome, -1) for outcome in corpus.outcomes), -1], np.int64)
-        return cls(tokens, corpus.token_start, answers[corpus.targets[:, 0]], cls._binary(corpus), vocabulary)
+        answers = renumber(corpus.targets[:, 0], corpus.outcomes, outcomes)
+        return cls(tokens, corpus.token_start, answers, cls._binary(corpus), vocabulary)
 
     @staticmethod
     def _binary(corpus: Corpus) -> npt.NDArray[np.uint8]:

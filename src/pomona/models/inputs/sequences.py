@@ -28,6 +28,7 @@ from pomona.data.corpus import Corpus
 from pomona.models.inputs.sentences import padded
 from pomona.models.model import Model
 from pomona.trees.forest import gather
+from pomona.trees.values import renumber
 
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 PAD, BOS, EOS, UNKNOWN = range(len(SPECIAL))
@@ -73,8 +74,6 @@ class Sequences:
             )
         place = {word: number for number, word in enumerate(vocabulary)}
         table = np.array([place.get(word, UNKNOWN) for word in corpus.vocabulary], np.int64)
-        known = {outcome: number for number, outcome in enumerate(outcomes)}
-        answer = np.array([*(known.get(outcome, -1) for outcome in corpus.outcomes), -1], np.int64)
         names = corpus.vocabulary
         step = np.array([-1 if name == "]" else int(name.startswith("[")) for name in names], np.int64)
         tokens, heads, nesting, list_start, opened = _laid_out(
@@ -82,11 +81,12 @@ class Sequences:
         )
         start = corpus.token_start + np.arange(len(corpus.token_start))
         bracketed = (corpus.forest.arity > 0) | (corpus.forest.links != 0)  # in post-order, which is that of closing
-        values = answer[corpus.values[bracketed]]
+        values = renumber(corpus.values[bracketed], corpus.outcomes, outcomes)
         nodes = np.concatenate([[0], np.cumsum(bracketed)])[corpus.forest.start[:: corpus.width]]
         if not np.array_equal(nodes, list_start):  # brackets of a text of one's own need not be those of the trees
             list_start, opened, values = np.zeros_like(list_start), opened[:0], values[:0]
-        return cls(tokens, start, answer[corpus.targets], heads, nesting, list_start, opened, values)
+        targets = renumber(corpus.targets, corpus.outcomes, outcomes)
+        return cls(tokens, start, targets, heads, nesting, list_start, opened, values)
 
     def __len__(self) -> int:
         return len(self.targets)

@@ -32,6 +32,7 @@ from pomona.models.model import Model, Output, Shape
 from pomona.tasks.fair_nli.logic.aligned import LEXICAL, check_shape, codes_of, figure_4
 from pomona.tasks.fair_nli.logic.fragment import TARGETS
 from pomona.tasks.fair_nli.logic.relations import Label, Relation
+from pomona.trees.values import renumber
 
 Activation = Literal["relu", "tanh"]
 Inner = Literal["hidden", "softmax"]
@@ -122,8 +123,7 @@ class Pairs:
         if not len(corpus):
             raise RunError(f"{corpus!r} is empty: there is nothing to train on or to answer")
         check_shape(corpus.forest)
-        place = {word: number for number, word in enumerate(vocabulary)}
-        tokens = np.array([place.get(word, -1) for word in corpus.vocabulary], np.int64)[corpus.tokens].reshape(-1, 18)
+        tokens = renumber(corpus.tokens, corpus.vocabulary, vocabulary).reshape(-1, 18)
         if tokens.min() < 0:
             row, column = np.argwhere(tokens < 0)[0]
             word = corpus.vocabulary[int(corpus.tokens.reshape(-1, 18)[row, column])]
@@ -131,10 +131,8 @@ class Pairs:
         answers = {**_ANSWERS, "label": tuple(outcomes)}
         classes = figure_4(corpus).astype(np.int64)
         for kind, nodes in ASKED.items():
-            known = {outcome: number for number, outcome in enumerate(answers[kind])}
-            table = np.array([*(known.get(outcome, -1) for outcome in corpus.outcomes), -1], np.int64)
             columns = [TARGETS.index(node) for node in nodes]
-            classes[:, columns] = table[classes[:, columns]]
+            classes[:, columns] = renumber(classes[:, columns], corpus.outcomes, answers[kind])
         return cls(tokens.reshape(-1, 2, 9), classes, vocabulary)
 
     def __len__(self) -> int:

@@ -28,6 +28,7 @@ from pomona.models.inputs.sentences import Plan, pair
 from pomona.models.layers.tree_lstm import Classifier, TreeLSTM
 from pomona.models.model import MODELS, Model, Output, Shape
 from pomona.trees.forest import gather
+from pomona.trees.values import renumber
 
 CLOSING = "]"
 
@@ -81,23 +82,20 @@ class QuotingTrees:
                 f"{corpus!r} has {width} trees and {corpus.targets.shape[1]} answers an example; this model answers "
                 "each tree by itself (ORCHARD with target = 'two')"
             )
-        place = {word: number for number, word in enumerate(vocabulary)}
-        symbol = np.array([place.get(name, -1) for name in forest.names], np.int64)[forest.symbol]
+        symbol = renumber(forest.symbol, forest.names, vocabulary)
         unknown = np.flatnonzero((symbol < 0) & (forest.links == 0))
         if len(unknown):
             name = forest.names[forest.symbol[unknown[0]]]
             raise RunError(f"the trees of {corpus!r} have {name!r}, which the model has never seen")
-        known = {outcome: number for number, outcome in enumerate(outcomes)}
-        answer = np.array([*(known.get(outcome, -1) for outcome in corpus.outcomes), -1], np.int64)
         start = forest.start[::width]
         return cls(
             symbol,
             forest.arity,
             forest.links,
-            answer[corpus.values],
+            renumber(corpus.values, corpus.outcomes, outcomes),
             start,
             forest.root.reshape(-1, width) - start[:-1, None],
-            answer[corpus.targets],
+            renumber(corpus.targets, corpus.outcomes, outcomes),
             len(vocabulary),
         )
 
