@@ -61,10 +61,10 @@ class Calls:
         """The output of every node: leaves have that of their symbol, a node that quotes another has that one's."""
         positions, stack = np.empty(len(forest.symbol), np.int32), np.empty(len(forest.symbol) + 1, np.int32)
         arity, links, state = forest.arity, forest.links, np.zeros(2, np.int64)
-        leaves = np.asarray(leaves, np.int32)
+        leaves, widest = np.asarray(leaves, np.int32), int(arity.max(initial=0))
         while True:
-            self._make_room(int(arity.max(initial=0)))
-            if _run(forest.symbol, arity, links, leaves, positions, stack, state, self._table):
+            self._make_room(widest)
+            if _run(forest.symbol, arity, links, leaves, positions, stack, state, *self._table):
                 return positions
             number = len(self)  # the loop has put the call down, without its output
             self._table.output[number] = evaluate(*self.call(number))
@@ -152,9 +152,14 @@ def _rehash(table: _Table) -> None:
 
 @compiled
 def _run(
-    symbol: Ints, arity: Ints, link: Ints, leaves: Ints, positions: Ints, stack: Ints, state: Ints, table: _Table
-) -> bool:
-    """Outputs from node state[0] on; False where a call without an output was put down."""
+    symbol: Ints, arity: Ints, link: Ints, leaves: Ints, positions: Ints, stack: Ints, state: Ints, slots: Ints,
+    call_symbol: Ints, start: Ints, arguments: Ints, output: Ints, size: Ints,
+) -> bool:  # fmt: skip
+    """Outputs from node state[0] on; False where a call without an output was put down.
+
+    The table comes as single arrays: Numba takes 100 times as long to accept a tuple, and there are many stops.
+    """
+    table = _Table(slots, call_symbol, start, arguments, output, size)
     node, high = state[0], state[1]
     while node < len(symbol):
         low = high - arity[node]
