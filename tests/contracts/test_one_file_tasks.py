@@ -59,7 +59,10 @@ def test_generated_and_verified(name: str, tmp_path: Path) -> None:
     found = pm.verify(tmp_path)
     assert found.holds, found.problems[:3]
     assert found.unchecked == ()
-    assert pm.certify(splits["train"], splits["test"]).train == 400
+    certificate = pm.certify(splits["train"], splits["test"])
+    certificate.save(tmp_path / "certificate.json")
+    assert pm.Certificate.load(tmp_path / "certificate.json") == certificate
+    assert pm.check(certificate, splits["train"], splits["test"])
 
 
 def test_wrong_answers_are_found(name: str, tmp_path: Path) -> None:

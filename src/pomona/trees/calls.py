@@ -29,12 +29,12 @@ _PRIME = np.uint64(0x9FB21C651E98DF25)
 class _Table(NamedTuple):
     """The arrays of a table: slots of the hash table, then for each call its symbol, arguments and output."""
 
-    slots: npt.NDArray[np.int32]
-    symbol: npt.NDArray[np.int32]
-    start: npt.NDArray[np.int64]  # where the arguments of each call begin
-    arguments: npt.NDArray[np.int32]
-    output: npt.NDArray[np.int32]
-    size: npt.NDArray[np.int64]  # [1]: how many calls there are
+    slots: Ints  # 32-bit, as all but `start` and `size`
+    symbol: Ints
+    start: Ints  # where the arguments of each call begin
+    arguments: Ints
+    output: Ints
+    size: Ints  # [1]: how many calls there are
 
 
 class Calls:
