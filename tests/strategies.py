@@ -46,9 +46,8 @@ listops_groves = st.lists(listops_trees, max_size=5)
 # -- corpora ---------------------------------------------------------------------------------------------------------
 
 _plain_texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=3)
-_simple_values = st.one_of(
-    st.integers(-(2**63), 2**63 - 1), st.integers(0, 12), _plain_texts, st.booleans(), st.floats(allow_nan=False, allow_infinity=False)
-)
+_finite = st.floats(allow_nan=False, allow_infinity=False)
+_simple_values = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(0, 12), _plain_texts, st.booleans(), _finite)
 values_of_any_kind = st.recursive(_simple_values, lambda part: st.lists(part, max_size=3).map(tuple), max_leaves=5)
 any_word = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 any_name = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4)

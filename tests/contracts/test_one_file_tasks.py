@@ -36,7 +36,9 @@ def value_of(tree: Any, name: str) -> Any:
         return "T" if values == ["T"] * len(values) else "F"
     if operator == "JOIN":
         return sum(values, ())[:4]
-    return tuple(reversed(values[0])) if operator == "TURN" else tuple({"a": "b", "b": "a", "c": "c"}[x] for x in values[0])
+    if operator == "TURN":
+        return tuple(reversed(values[0]))
+    return tuple({"a": "b", "b": "a", "c": "c"}[symbol] for symbol in values[0])
 
 
 def test_one_file_is_short(name: str) -> None:
@@ -57,7 +59,10 @@ def test_generated_and_verified(name: str, tmp_path: Path) -> None:
     found = pm.verify(tmp_path)
     assert found.holds, found.problems[:3]
     assert found.unchecked == ()
-    assert pm.certify(splits["train"], splits["test"]).train == 400
+    certificate = pm.certify(splits["train"], splits["test"])
+    certificate.save(tmp_path / "certificate.json")
+    assert pm.Certificate.load(tmp_path / "certificate.json") == certificate
+    assert pm.check(certificate, splits["train"], splits["test"])
 
 
 def test_wrong_answers_are_found(name: str, tmp_path: Path) -> None:

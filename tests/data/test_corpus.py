@@ -16,13 +16,17 @@ from pomona.base.errors import FormatError
 from pomona.data.corpus import FIELDS, Corpus, Fingerprint, codes
 from pomona.data.task import corpus_of_trees
 from pomona.trees.forest import Forest
+from pomona.trees.operators import Operator
 from strategies import corpora, listops_corpora
 
 Row = tuple[Any, ...]
 
 
 def rows_of(corpus: Corpus) -> list[Row]:
-    """Each row, read off the columns one by one: the slow twin of every way to cut a corpus. `repr` tells 1 from True."""
+    """Each row, read off the columns one by one: the slow twin of every way to cut a corpus.
+
+    `repr` tells 1 from True.
+    """
     found = []
     for row in range(len(corpus)):
         tokens = corpus.tokens[corpus.token_start[row] : corpus.token_start[row + 1]]
@@ -324,3 +328,29 @@ def test_labels_count_the_targets(corpus: Corpus) -> None:
     assert dataclasses.replace(corpus, targets=np.full_like(corpus.targets, -1)).labels() == dict.fromkeys(
         map(str, range(10)), 0
     )
+
+
+# -- corpora of trees --------------------------------------------------------------------------------------------------
+
+
+def test_a_corpus_of_trees_has_the_values_that_its_operators_give() -> None:
+    both = Operator(
+        "BOTH", all, lambda xs: [(place,) for place, x in enumerate(xs) if not x] or [tuple(range(len(xs)))]
+    )
+    forest = Forest.from_nested([("BOTH", "yes", ("BOTH", "yes", "no")), "yes", ("BOTH", "no", ("BOTH", "yes", "no"))])
+    leaves = {"yes": True, "no": False}
+    corpus = Corpus.of_trees(forest, leaves, operators={"BOTH": both}, origin={"task": "both"})
+    assert corpus.texts == ["[BOTH yes [BOTH yes no ] ]", "yes", "[BOTH no [BOTH yes no ] ]"]
+    assert [example.target for example in corpus] == [(False,), (True,), (False,)]
+    assert corpus.outcomes == (False, True)
+    assert corpus.origin == {"task": "both"}
+    declared = Corpus.of_trees(forest, leaves.__getitem__, operators={"BOTH": both}, outcomes=("unused", True, 1))
+    assert list(map(repr, declared.outcomes)) == ["'unused'", "True", "1", "False"]
+    assert declared.fingerprint == corpus.fingerprint
+
+
+def test_the_table_of_values_does_not_depend_on_which_example_came_first() -> None:
+    grove = ["b", "a", "10", "9", "c"]
+    tables = [Corpus.of_trees(Forest.from_nested(order)).outcomes for order in (grove, grove[::-1], sorted(grove))]
+    assert tables == [(9, 10, "a", "b", "c")] * 3
+    assert Corpus.of_trees(Forest.from_nested(["7"])).outcomes == tuple(range(10))

@@ -312,13 +312,12 @@ TABLES: list[tuple[Any, ...]] = [
 def test_chunks_may_have_outcomes_of_other_kinds(folder: Path, name: str, tables: tuple[int, ...]) -> None:
     """A task whose values are numbers in one chunk and tuples in the next is one file all the same."""
     forest = Forest.from_nested(["a"] * 8)
-    parts = [
-        Corpus(
-            np.zeros(8, np.uint8), np.arange(9), ("a",), forest, (np.arange(8) % (len(outcomes) + 1) - 1).astype(np.int16),
-            outcomes, (np.arange(8) % (len(outcomes) + 1) - 1).astype(np.int16)[:, None],
+    parts = []
+    for outcomes in (TABLES[number] for number in (*tables, tables[0])):
+        values = (np.arange(8) % (len(outcomes) + 1) - 1).astype(np.int16)
+        parts.append(
+            Corpus(np.zeros(8, np.uint8), np.arange(9), ("a",), forest, values, outcomes, values[::-1, None].copy())
         )
-        for outcomes in (TABLES[number] for number in (*tables, tables[0]))
-    ]  # fmt: skip
     path = pm.write(parts, folder / "kinds", name)
     assert rows_of(pm.read(path)) == rows_of(Corpus.concatenate(parts))
     assert list(folder.glob("*.before")) == []

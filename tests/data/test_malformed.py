@@ -212,7 +212,7 @@ def test_the_first_fault_has_its_line_and_column(
     if expected is None:
         path.write_text(data)
         corpus = pm.read(path)
-        assert corpus[before].text == re.sub(r"[()]", " ", line[2:]).replace("  ", " ").strip() or grouped
+        assert list(corpus[before].tokens) == re.sub(r"[()]", " ", line[2:]).split()
         assert corpus[before].target == (int(line[0]),)
         return
     column, words = expected

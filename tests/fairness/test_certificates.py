@@ -265,7 +265,7 @@ class TestBadFiles:
                 r"line 2: tree.children\[0\]: a node is an obj",
             ),
             ({"tree": NODE | {"type": 7}}, FormatError, 'line 2: tree: a node is an object with a "type"'),
-            ({"tree": NODE | {"value": 1.5}}, FormatError, "line 2: tree: a value is a whole number"),
+            ({"tree": NODE | {"value": {"a": 1}}}, FormatError, "line 2: tree: a value is true, false, a whole number"),
             ({"tree": NODE | {"children": []}}, FormatError, 'line 2: tree: "children" is a list of nodes'),
             ({"tree": NODE, "id": "p"}, FormatError, "line 2: the id 'p' stands on line 1 already"),
             ("{not json", FormatError, "line 2, column 2: this is not JSON"),

@@ -119,7 +119,7 @@ def test_a_users_own_operator() -> None:
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        (lambda xs: None, "the rule of 'SPAN' made None of [2, 9, 4]; a value is True, False, a whole number of 64 bits"),
+        (lambda xs: None, "the rule of 'SPAN' made None of [2, 9, 4]; a value is True, False, a whole number of 64"),
         (lambda xs: {1}, "the rule of 'SPAN' made {1} of [2, 9, 4]; a value is"),
         (lambda xs: 2**63, "the rule of 'SPAN' made 9223372036854775808 of [2, 9, 4]; a value is"),
         (lambda xs: float("nan"), "the rule of 'SPAN' made nan of [2, 9, 4]; a value is"),

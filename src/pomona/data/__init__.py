@@ -2,7 +2,8 @@
 
     corpus    Corpus and Example: tokens, trees, values, targets     task          Task, its splits, generate
     answers   what a model answered, and files of it                 groups        examples that belong together
-    formats   files of a corpus, one module for each format          sources       a corpus by file or task name
+    pool      distinct draws, dealt out to splits                    sources       a corpus by file or task name
+    formats   files of a corpus, one module for each format          nested_objects  trees as JSON objects
     statistics  lengths, depths and labels of a corpus               verification  every row evaluated again
 
 For users: `pm.data.read_answers`, `write_answers`, `write_inputs`, `stream` and `Answers`, beside what `pm` itself has.

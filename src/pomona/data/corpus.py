@@ -117,7 +117,7 @@ class Corpus:
         any other word is itself. `outcomes` come first in the table of values, in this order; the others follow in
         their natural order.
         """
-        tokens, start, vocabulary = _tokens_of(forest)
+        tokens, start, vocabulary = brackets.list_tokens(forest)
         positions, table = evaluate(forest, operators, values)
         if outcomes:
             declared = distinct([*outcomes, *table])
@@ -397,19 +397,3 @@ def _tokens_in(corpus: Corpus, vocabulary: tuple[str, ...]) -> npt.NDArray[Any]:
     """The tokens of a corpus as positions in a larger vocabulary, never in a narrower type than they had."""
     kind = np.promote_types(corpus.tokens.dtype, narrowest(len(vocabulary)))
     return renumber(corpus.tokens, corpus.vocabulary, vocabulary, kind)
-
-
-def _tokens_of(forest: Forest) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64], tuple[str, ...]]:
-    """The tokens of list trees, where each tree's begin, and the vocabulary: leaves, `[OP` and `]`."""
-    node, kind, start = brackets.walk(forest)
-    inner = np.unique(forest.symbol[~forest.leaf]).tolist()
-    leaves = np.unique(forest.symbol[forest.leaf]).tolist()
-    words = [*(forest.names[leaf] for leaf in leaves), *(f"[{forest.names[operator]}" for operator in inner), "]"]
-    position = {word: number for number, word in enumerate(dict.fromkeys(words))}
-    table = np.zeros((3, len(forest.names)), np.promote_types(np.uint16, narrowest(len(position))))
-    for leaf in leaves:
-        table[brackets.LEAF, leaf] = position[forest.names[leaf]]
-    for operator in inner:
-        table[brackets.OPEN, operator] = position[f"[{forest.names[operator]}"]
-        table[brackets.CLOSE, operator] = position["]"]
-    return table[kind, forest.symbol[node]], start, tuple(position)

@@ -23,7 +23,7 @@ from pomona.base.errors import FormatError
 from pomona.data.corpus import Corpus
 from pomona.trees import brackets
 from pomona.trees.forest import Forest
-from pomona.trees.values import Interner, from_json, natural_order, position_type, renumber
+from pomona.trees.values import Interner, Value, from_json, natural_order, position_type, renumber
 
 Wrong: TypeAlias = Callable[..., FormatError]  # makes an error of a message, with file and line
 VALUE = "true, false, a whole number of 64 bits, a finite number, a string, a list of such values, or null"
@@ -142,12 +142,10 @@ class Nodes:
         )
         return forest, np.array(self.value, np.int64)[turned]
 
-    def ordered(self, *columns: Ints) -> tuple[tuple[Any, ...], ...]:
+    def ordered(self, *columns: Ints) -> tuple[tuple[Value, ...], list[npt.NDArray[Any]]]:
         """The outcomes in their natural order, and columns of positions in `outcomes` as positions in that order."""
         table = natural_order(self.outcomes.table[1:])
-        kind = position_type(len(table))
-        moved = renumber(np.arange(len(self.outcomes)), self.outcomes.table, table, kind)
-        return table, *(moved[column] for column in columns)
+        return table, [renumber(column, self.outcomes.table, table, position_type(len(table))) for column in columns]
 
 
 def is_value(value: Any) -> bool:

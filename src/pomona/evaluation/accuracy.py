@@ -20,6 +20,7 @@ from pomona.data.answers import Answers, all_asked
 from pomona.data.corpus import Corpus
 from pomona.evaluation.score import Score
 from pomona.training.predictions import Predictions
+from pomona.trees.values import renumber
 
 
 def accuracy(corpus: Corpus, predictions: Predictions) -> Score:
@@ -45,8 +46,7 @@ def answers_from(predictions: Predictions, corpus: Corpus, name: str = "predicti
 
 def positions(outcomes: Sequence[Any], corpus: Corpus) -> npt.NDArray[np.int64]:
     """The position of each outcome among those of a corpus; -1 where the corpus has no such outcome."""
-    known = {(type(outcome), outcome): position for position, outcome in enumerate(corpus.outcomes)}
-    return np.array([known.get((type(outcome), outcome), -1) for outcome in outcomes], np.int64)
+    return renumber(np.arange(len(outcomes)), outcomes, corpus.outcomes)
 
 
 def check_shape(answers: Answers, wanted: npt.NDArray[np.int64]) -> None:

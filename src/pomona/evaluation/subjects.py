@@ -41,6 +41,7 @@ from pomona.evaluation.evaluation import Evaluation, Inside
 from pomona.evaluation.measure import with_measures
 from pomona.training.predictions import Predictions
 from pomona.training.run import Run
+from pomona.trees.values import renumber
 
 ROWS, AREA = 256, 1 << 14  # rows and positions of a batch
 
@@ -279,9 +280,7 @@ def _by_tensors(module: Any, corpus: Corpus, rows: int, words: tuple[str, ...]) 
 
 def _word_numbers(corpus: Corpus, words: tuple[str, ...]) -> npt.NDArray[np.int64]:
     """The tokens of a corpus as numbers of words in a vocabulary."""
-    number = {word: position for position, word in enumerate(words)}
-    table = np.array([number.get(word, -1) for word in corpus.vocabulary], np.int64)
-    tokens: npt.NDArray[np.int64] = table[corpus.tokens]
+    tokens = renumber(corpus.tokens, corpus.vocabulary, words)
     if tokens.min(initial=0) < 0:
         unknown = sorted({corpus.vocabulary[token] for token in np.unique(corpus.tokens[tokens < 0]).tolist()})
         raise MeasureError(f"the corpus has words that are not in the vocabulary: {', '.join(unknown[:10])}")

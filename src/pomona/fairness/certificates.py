@@ -32,6 +32,7 @@ from pomona.data.corpus import Corpus, Outcome
 from pomona.fairness.copies import Copies, Spelling, by_depth
 from pomona.fairness.facts import By, FactTable, Inputs, Shown
 from pomona.fairness.learner import Answers, Conflict, Place, check_given, conflicts_of
+from pomona.trees.values import from_json
 
 LISTED = 100_000  # violations of Definition 2 written out; the coverage counts them all
 _VERSION = "pomona certificate 1"
@@ -145,8 +146,8 @@ class Certificate:
             if not isinstance(data, dict) or data.get("format") != _VERSION:
                 raise ValueError(f'the field "format" is not {_VERSION!r}')
             made = cls(
-                tuple(Witness(f, tuple(i), o, e, n) for f, i, o, e, n in data["witnesses"]),
-                tuple(Violation(**one | {"inputs": tuple(one["inputs"])}) for one in data["violations"]),
+                tuple(Witness(f, _values(i), from_json(o), e, n) for f, i, o, e, n in data["witnesses"]),
+                tuple(Violation(**one | {"inputs": _values(one["inputs"])}) for one in data["violations"]),
                 tuple(_conflict(**one) for one in data["conflicts"]),
                 tuple(Coverage(**one) for one in data["coverage"]),
                 data["train"],
@@ -164,9 +165,13 @@ class Certificate:
         return made
 
 
+def _values(values: list[Any]) -> tuple[Outcome, ...]:
+    return tuple(map(from_json, values))
+
+
 def _conflict(function: str, inputs: list[Outcome], outputs: list[Outcome], places: list[dict[str, Any]]) -> Conflict:
     first, second = (Place(**place) for place in places)
-    return Conflict(function, tuple(inputs), (outputs[0], outputs[1]), (first, second))
+    return Conflict(function, _values(inputs), (from_json(outputs[0]), from_json(outputs[1])), (first, second))
 
 
 def certify(train: Corpus, test: Corpus | None = None, *, by: By = "type", given: Sequence[str] = ()) -> Certificate:

@@ -26,6 +26,7 @@ from pomona.base.errors import FairnessError, SpecError, did_you_mean
 from pomona.data.corpus import Corpus, Outcome
 from pomona.fairness.copies import Addresses, Spelling, addresses
 from pomona.fairness.tables import EMPTY, UNKNOWN, collect, compose, rehash
+from pomona.trees.values import Interner
 
 By: TypeAlias = Literal["type", "node"]
 Inputs: TypeAlias = "tuple[Outcome, ...]"
@@ -66,7 +67,7 @@ class FactTable:
             raise SpecError(f"by={by!r}: functions are told apart by 'type' or by 'node'")
         self.by, self.given = by, tuple(given)
         self._functions: dict[str, int] = {}
-        self._values: dict[tuple[type, Outcome], int] = {}
+        self._values = Interner()
         self._shape: npt.NDArray[np.int32] | None = None
         self.spelling: Spelling | None = None  # how the corpora so far write the arguments of COPY
         self._slots = np.full(1 << 12, EMPTY, np.int32)
@@ -89,7 +90,7 @@ class FactTable:
     @property
     def values(self) -> list[Outcome]:
         """The value of each value's number."""
-        return [value for _, value in self._values]
+        return self._values.table
 
     @property
     def function(self) -> npt.NDArray[np.int32]:
@@ -225,7 +226,7 @@ class FactTable:
         return value[place.reshape(both.shape)], quote_start
 
     def _value(self, value: Outcome) -> int:
-        return self._values.setdefault((type(value), value), len(self._values))
+        return self._values.add(value)
 
     def _check_shape(self, corpus: Corpus, start: Ints) -> None:
         """By node, every example must have the same tree."""

@@ -3,6 +3,7 @@
     ladder            the rungs: from always the same answer up to the whole tree
     lookups           the best answer that tables of partial information can give
     truncation        evaluators that open only the top levels of a tree
+    enumeration       the same for operators and values of any kind, with a bound on the cost
     effective_depth   how many levels a model's answers make use of
 
 For users: `pm.shortcuts.best_accuracy` and `copy_ceiling`, beside `pm.ladder`. Modules of Pomona import from the files

@@ -25,6 +25,7 @@ from pomona.models.model import MODELS, Model, Shape, seeded
 from pomona.training.predictions import read_tensors
 from pomona.training.recipe import Recipe
 from pomona.training.run import Run
+from pomona.trees.values import from_json
 
 STATE = "state.safetensors"
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # Adam's own names of what it keeps for each weight
@@ -77,7 +78,7 @@ def load(run: Run, which: str = "best") -> Trained:
     if not path.exists():
         raise RunError(f"{run.folder} has no {which} weights yet; train it with the same command again")
     arrays, about = read_torch(path)
-    vocabulary, outcomes = tuple(about["vocabulary"]), tuple(about["outcomes"])
+    vocabulary, outcomes = tuple(about["vocabulary"]), tuple(map(from_json, about["outcomes"]))
     module = build(run.recipe, vocabulary, outcomes)
     module.load_state_dict(arrays)
     return Trained(module.eval(), vocabulary, outcomes)
@@ -131,7 +132,7 @@ def saved_words(run: Run) -> tuple[tuple[str, ...], tuple[Any, ...]] | None:
     if not path.exists():
         return None
     about = read_torch(path)[1]
-    return tuple(about["vocabulary"]), tuple(about["outcomes"])
+    return tuple(about["vocabulary"]), tuple(map(from_json, about["outcomes"]))
 
 
 def tensors_to_bytes(arrays: Mapping[str, Tensor], about: Mapping[str, Any]) -> bytes:

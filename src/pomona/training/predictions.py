@@ -20,6 +20,7 @@ from pomona.base.errors import RunError, TreeError
 from pomona.base.files import replacing
 from pomona.trees.binary import from_transitions, transitions
 from pomona.trees.forest import Forest
+from pomona.trees.values import from_json
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,7 @@ class Predictions:
             if "steps" in arrays:
                 trees = from_transitions(arrays["steps"], arrays["start"], arrays["leaves"], tuple(about["names"]))
             words = tuple(about.get("vocabulary", ()))
-            return cls(str(about["corpus"]), tuple(about["outcomes"]), arrays["logits"], trees, words)
+            return cls(str(about["corpus"]), tuple(map(from_json, about["outcomes"])), arrays["logits"], trees, words)
         except (KeyError, TypeError, AttributeError, TreeError) as error:
             raise RunError(f"{path} holds no predictions of ours: {type(error).__name__} {error}") from None
 

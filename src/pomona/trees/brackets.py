@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -141,6 +142,22 @@ def walk(forest: Forest) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8], 
     np.cumsum(forest.arity > 0, out=inner[1:])
     start = forest.start + inner[forest.start]
     return (*_walk(forest.parent, forest.arity, forest.start, int(start[-1])), start)
+
+
+def list_tokens(forest: Forest) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64], tuple[str, ...]]:
+    """The tokens of list trees, where each tree's begin, and the vocabulary: leaves, `[OP` and `]`."""
+    node, kind, start = walk(forest)
+    inner = np.unique(forest.symbol[~forest.leaf]).tolist()
+    leaves = np.unique(forest.symbol[forest.leaf]).tolist()
+    words = [*(forest.names[leaf] for leaf in leaves), *(f"[{forest.names[operator]}" for operator in inner), "]"]
+    position = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    table = np.zeros((3, len(forest.names)), np.promote_types(np.uint16, np.min_scalar_type(len(position))))
+    for leaf in leaves:
+        table[LEAF, leaf] = position[forest.names[leaf]]
+    for operator in inner:
+        table[OPEN, operator] = position[f"[{forest.names[operator]}"]
+        table[CLOSE, operator] = position["]"]
+    return table[kind, forest.symbol[node]], start, tuple(position)
 
 
 @compiled

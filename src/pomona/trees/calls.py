@@ -13,7 +13,7 @@ only says where to look.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,12 +29,12 @@ _PRIME = np.uint64(0x9FB21C651E98DF25)
 class _Table(NamedTuple):
     """The arrays of a table: slots of the hash table, then for each call its symbol, arguments and output."""
 
-    slots: npt.NDArray[np.int32]
-    symbol: npt.NDArray[np.int32]
-    start: npt.NDArray[np.int64]  # where the arguments of each call begin
-    arguments: npt.NDArray[np.int32]
-    output: npt.NDArray[np.int32]
-    size: npt.NDArray[np.int64]  # [1]: how many calls there are
+    slots: Ints  # 32-bit, as all but `start` and `size`
+    symbol: Ints
+    start: Ints  # where the arguments of each call begin
+    arguments: Ints
+    output: Ints
+    size: Ints  # [1]: how many calls there are
 
 
 class Calls:
@@ -61,10 +61,10 @@ class Calls:
         """The output of every node: leaves have that of their symbol, a node that quotes another has that one's."""
         positions, stack = np.empty(len(forest.symbol), np.int32), np.empty(len(forest.symbol) + 1, np.int32)
         arity, links, state = forest.arity, forest.links, np.zeros(2, np.int64)
-        leaves = np.asarray(leaves, np.int32)
+        leaves, widest = np.asarray(leaves, np.int32), int(arity.max(initial=0))
         while True:
-            self._make_room(int(arity.max(initial=0)))
-            if _run(forest.symbol, arity, links, leaves, positions, stack, state, self._table):
+            self._make_room(widest)
+            if _run(forest.symbol, arity, links, leaves, positions, stack, state, *self._table):
                 return positions
             number = len(self)  # the loop has put the call down, without its output
             self._table.output[number] = evaluate(*self.call(number))
@@ -97,7 +97,7 @@ class Calls:
         self._table = table
 
 
-def _longer(array: npt.NDArray[np.generic], length: int) -> npt.NDArray[np.generic]:
+def _longer(array: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
     longer = np.zeros(length, array.dtype)
     longer[: len(array)] = array
     return longer
@@ -152,9 +152,14 @@ def _rehash(table: _Table) -> None:
 
 @compiled
 def _run(
-    symbol: Ints, arity: Ints, link: Ints, leaves: Ints, positions: Ints, stack: Ints, state: Ints, table: _Table
-) -> bool:
-    """Outputs from node state[0] on; False where a call without an output was put down."""
+    symbol: Ints, arity: Ints, link: Ints, leaves: Ints, positions: Ints, stack: Ints, state: Ints, slots: Ints,
+    call_symbol: Ints, start: Ints, arguments: Ints, output: Ints, size: Ints,
+) -> bool:  # fmt: skip
+    """Outputs from node state[0] on; False where a call without an output was put down.
+
+    The table comes as single arrays: Numba takes 100 times as long to accept a tuple, and there are many stops.
+    """
+    table = _Table(slots, call_symbol, start, arguments, output, size)
     node, high = state[0], state[1]
     while node < len(symbol):
         low = high - arity[node]
@@ -176,9 +181,7 @@ def _run(
 
 
 @compiled
-def _number(
-    nodes: Ints, symbol: Ints, offsets: Ints, arguments: Ints, numbers: Ints, done: int, table: _Table
-) -> int:
+def _number(nodes: Ints, symbol: Ints, offsets: Ints, arguments: Ints, numbers: Ints, done: int, table: _Table) -> int:
     """Numbers of calls from nodes[done] on; how many nodes are done when the table has no room for one more call."""
     for place in range(done, len(nodes)):
         node = nodes[place]

@@ -1,4 +1,4 @@
-"""Trees of a given height, grown without rejection, in the law of rejection.
+"""Random trees of a given height, drawn without rejection from the distribution that rejection would give.
 
 ORCHARD's generator gives an operator two children, each an operator with probability p (`branching`), else a terminal;
 it does so afresh until the tree has the height that was asked for. With R levels to grow in, let
@@ -7,14 +7,15 @@ it does so afresh until the tree has the height that was asked for. With R level
 
 Then a child with R levels has height 0 (a terminal) with probability 1 - p and height k with p (G_R(k) - G_R(k-1)), and
 a tree of height h is an operator whose children have heights (a, b), drawn by the product of these weights among the
-pairs with max(a, b) = h - 1; then each child grows in the same way. No draw is thrown away, and the law is the same.
+pairs with max(a, b) = h - 1; then each child grows in the same way. No draw is rejected, and trees are distributed as
+before.
 
 `grow_decided` grows trees of a given height *and* dependency depth e, the number of operators on the way to the digits
 that decide the answer. For FIRST and LAST, where shape alone tells what decides, P(height = h, dependency = e) follows
-the same kind of recursion, and the law is again that of rejection. For operators that look at values (MIN, MAX, MED)
-the way down is laid first, in the shapes of FIRST and LAST; then, from the bottom up, what stands beside it is drawn
-until the way decides. Every list on it passes `algebra.close`, so the dependency depth is right whatever the operators;
-the law is this description and not that of rejection, which would weigh each shape by the chance that values let it
+the same kind of recursion, and the distribution is again that of rejection. For operators that look at values (MIN,
+MAX, MED) the deciding path is drawn first, in the shapes of FIRST and LAST; then, from the bottom up, its siblings are
+drawn until the path decides. `rules.close` evaluates every list on it, so the dependency depth is right for all
+operators. This is not the distribution of rejection, which would weight each shape by the chance that values let it
 decide.
 
 A tree is written as one entry a node in post-order: symbol, number of arguments, level, value, dependency depth and, at
@@ -99,7 +100,7 @@ def heights(cap: int, branching: float, unary: bool) -> Heights:
     at_most = _at_most(cap, branching)
     child = np.zeros((cap + 1, cap + 1))  # [R, k]: a child with R levels has height k
     child[0, 0] = 1.0
-    decided = np.zeros((cap + 1, cap + 1, cap + 1))  # [R, k, e]: and rests on e operators, by FIRST and LAST
+    decided = np.zeros((cap + 1, cap + 1, cap + 1))  # [R, k, e]: and depends on e operators, by FIRST and LAST
     decided[0, 0, 0] = 1.0
     first = np.zeros((cap + 1, cap + 1, cap + 2), np.int64)
     left: list[int] = []
@@ -235,7 +236,7 @@ def grow_decided(
     state: np.uint64, gamma: np.uint64, grammar: Grammar, height: int, depth: int, low: int, high: int, told: Ints,
     nodes: Nodes, at: int,
 ) -> tuple[np.uint64, int]:  # fmt: skip
-    """A tree of this height that rests on `depth` of its own operators; where it ends, TOO_SMALL or UNDECIDED."""
+    """A tree of this height that depends on `depth` of its own operators; where it ends, TOO_SMALL or UNDECIDED."""
     cap, begin = grammar.cap, at
     beside = np.empty(depth, np.int64)
     for level in range(depth):  # from the root down: how high is what stands beside the deciding way?

@@ -158,7 +158,7 @@ class Denotation(NamedTuple):
         if all(type(value) is int for value in self.table):
             numbers = np.array(self.table, np.int64)
             small = not len(numbers) or (numbers.min() >= -(1 << 15) and numbers.max() < 1 << 15)
-            return numbers.astype(np.int16 if small else np.int64)[self.positions]
+            return np.asarray(numbers.astype(np.int16 if small else np.int64)[self.positions])
         objects = np.empty(len(self.table), object)
         for position, value in enumerate(self.table):
             objects[position] = value
@@ -217,10 +217,9 @@ def _leaf_table(forest: Forest, leaf_values: LeafValues) -> dict[int, Value]:
     table: dict[int, Value] = {}
     for symbol in np.unique(forest.symbol[forest.leaf & (forest.links == 0)]).tolist():
         text = forest.names[symbol]
-        try:
-            value = leaf_values[text] if isinstance(leaf_values, Mapping) else leaf_values(text)
-        except KeyError:
-            raise TreeError(f"the leaf {text!r} has no value. {did_you_mean(text, map(str, leaf_values))}") from None
+        if isinstance(leaf_values, Mapping) and text not in leaf_values:
+            raise TreeError(f"the leaf {text!r} has no value. {did_you_mean(text, leaf_values)}")
+        value = leaf_values[text] if isinstance(leaf_values, Mapping) else leaf_values(text)
         try:
             table[symbol] = plain_value(value)
         except ValueError:

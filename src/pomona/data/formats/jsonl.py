@@ -198,10 +198,9 @@ class _Rows:
         return [words[word] for word in tokens]
 
     def corpus(self) -> Corpus:
-        forest, values = self.nodes.forest()
-        outcomes, values, targets = self.nodes.ordered(
-            values, np.array(self.targets, np.int64).reshape(len(self.lines), -1)
-        )
+        forest, numbers = self.nodes.forest()
+        wanted = np.array(self.targets, np.int64).reshape(len(self.lines), -1)
+        outcomes, (values, targets) = self.nodes.ordered(numbers, wanted)
         tokens = self._all_tokens(forest)
         token_start = np.zeros(len(tokens) + 1, np.int64)
         np.cumsum([len(row) for row in tokens], out=token_start[1:])

@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from pomona.base.errors import RunError
 from pomona.data.corpus import Corpus
+from pomona.trees.values import renumber
 
 
 def numbers_of(values: Sequence[Any], known: Sequence[Any], missing: int = -1) -> npt.NDArray[np.int64]:
     """The position of each value among those that the model knows; `missing` where it does not know the value."""
-    position = {value: number for number, value in enumerate(known)}
-    return np.array([position.get(value, missing) for value in values], np.int64)
+    numbers = renumber(np.arange(len(values)), values, known)
+    return np.where(numbers < 0, missing, numbers)
 
 
 def answer_numbers(corpus: Corpus, outcomes: Sequence[Any]) -> npt.NDArray[np.int64]:

@@ -22,10 +22,11 @@ from pomona.base.arrays import Bytes, Ints
 from pomona.base.errors import FormatError, RunError
 from pomona.data.corpus import Corpus
 from pomona.models.inputs.batches import padded
-from pomona.models.inputs.numbers import answer_numbers, numbers_of, refuse_empty
+from pomona.models.inputs.numbers import refuse_empty
 from pomona.models.inputs.schedule import ParsedSentences, TreeSchedule
 from pomona.trees.binary import binarise, from_transitions, transitions
 from pomona.trees.forest import Forest, gather
+from pomona.trees.values import renumber
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +45,7 @@ class Sentences:
         refuse_empty(corpus)
         if corpus.width != 1 or corpus.targets.shape[1] != 1:
             raise RunError(f"{corpus!r} has {corpus.width} trees an example; these models read one, with one answer")
-        tokens = numbers_of(corpus.vocabulary, vocabulary)[corpus.tokens]
+        tokens = renumber(corpus.tokens, corpus.vocabulary, vocabulary)
         if tokens.min(initial=0) < 0:
             first = int(np.argmax(tokens < 0))
             row = int(np.searchsorted(corpus.token_start, first, side="right")) - 1
@@ -52,7 +53,7 @@ class Sentences:
             raise RunError(
                 f"row {row} has the token {word!r}, which the model has never seen; it knows {' '.join(vocabulary)}"
             )
-        targets = answer_numbers(corpus, outcomes)[corpus.targets[:, 0]]
+        targets = renumber(corpus.targets[:, 0], corpus.outcomes, outcomes)
         return cls(tokens, corpus.token_start, targets, cls._binary(corpus), vocabulary)
 
     @staticmethod

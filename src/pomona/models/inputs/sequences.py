@@ -28,8 +28,9 @@ from pomona.base.errors import RunError
 from pomona.data.corpus import Corpus
 from pomona.data.task import declared_first
 from pomona.models.inputs.batches import padded
-from pomona.models.inputs.numbers import answer_numbers, numbers_of, refuse_empty
+from pomona.models.inputs.numbers import numbers_of, refuse_empty
 from pomona.trees.forest import gather
+from pomona.trees.values import renumber
 
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 PAD, BOS, EOS, UNKNOWN = range(len(SPECIAL))
@@ -73,7 +74,7 @@ class Sequences:
                 f"row {longest} has {corpus.lengths[longest]:,} tokens; models of sequences read at most "
                 f"{LONGEST - 1:,}, since the memory of attention grows with the square. Leave longer examples out."
             )
-        table, answer = numbers_of(corpus.vocabulary, vocabulary, UNKNOWN), answer_numbers(corpus, outcomes)
+        table = numbers_of(corpus.vocabulary, vocabulary, UNKNOWN)
         names = corpus.vocabulary
         step = np.array([-1 if name == "]" else int(name.startswith("[")) for name in names], np.int64)
         tokens, heads, nesting, list_start, opened = _laid_out(
@@ -81,11 +82,12 @@ class Sequences:
         )
         start = corpus.token_start + np.arange(len(corpus.token_start))
         bracketed = (corpus.forest.arity > 0) | (corpus.forest.links != 0)  # post-order is the order of closing
-        values = answer[corpus.values[bracketed]]
+        values = renumber(corpus.values[bracketed], corpus.outcomes, outcomes)
         nodes = np.concatenate([[0], np.cumsum(bracketed)])[corpus.forest.start[:: corpus.width]]
         if not np.array_equal(nodes, list_start):  # in a user's text, brackets need not be those of the trees
             list_start, opened, values = np.zeros_like(list_start), opened[:0], values[:0]
-        return cls(tokens, start, answer[corpus.targets], heads, nesting, list_start, opened, values)
+        targets = renumber(corpus.targets, corpus.outcomes, outcomes)
+        return cls(tokens, start, targets, heads, nesting, list_start, opened, values)
 
     def __len__(self) -> int:
         return len(self.targets)

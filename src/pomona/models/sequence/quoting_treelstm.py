@@ -24,12 +24,13 @@ from pomona.base.arrays import Ints
 from pomona.base.compiled import compiled
 from pomona.base.errors import RunError
 from pomona.data.corpus import Corpus
-from pomona.models.inputs.numbers import answer_numbers, numbers_of, refuse_empty
+from pomona.models.inputs.numbers import refuse_empty
 from pomona.models.inputs.schedule import TreeSchedule, node_of
 from pomona.models.layers.classifier import Classifier
 from pomona.models.layers.tree_lstm import TreeLSTM
 from pomona.models.model import MODELS, Model, Output, Shape
 from pomona.trees.forest import gather
+from pomona.trees.values import renumber
 
 CLOSING = "]"
 
@@ -82,21 +83,20 @@ class QuotingTrees:
                 f"{corpus!r} has {width} trees and {corpus.targets.shape[1]} answers an example; this model answers "
                 "each tree by itself (ORCHARD with target = 'two')"
             )
-        symbol = numbers_of(forest.names, vocabulary)[forest.symbol]
+        symbol = renumber(forest.symbol, forest.names, vocabulary)
         unknown = np.flatnonzero((symbol < 0) & (forest.links == 0))
         if len(unknown):
             name = forest.names[forest.symbol[unknown[0]]]
             raise RunError(f"the trees of {corpus!r} have {name!r}, which the model has never seen")
-        answer = answer_numbers(corpus, outcomes)
         start = forest.start[::width]
         return cls(
             symbol,
             forest.arity,
             forest.links,
-            answer[corpus.values],
+            renumber(corpus.values, corpus.outcomes, outcomes),
             start,
             forest.root.reshape(-1, width) - start[:-1, None],
-            answer[corpus.targets],
+            renumber(corpus.targets, corpus.outcomes, outcomes),
             len(vocabulary),
         )
 
