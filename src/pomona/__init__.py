@@ -37,7 +37,7 @@ _HOME = {
     "accuracy": "evaluation.accuracy",
     "best_accuracy": "shortcuts.ladder",
     "check": "fairness",
-    "compose": "fairness",
+    "compose_values": "fairness",
     "fair_for": "fairness",
     "fold": "fairness",
     "learn": "fairness",
@@ -98,7 +98,7 @@ if TYPE_CHECKING:
     from pomona.evaluation.evaluation import Evaluation
     from pomona.evaluation.parse_f1 import parse_f1
     from pomona.evaluation.subjects import evaluate
-    from pomona.fairness import Certificate, certify, check, compose, fair_for, fold, learn, minimal, mirror
+    from pomona.fairness import Certificate, certify, check, compose_values, fair_for, fold, learn, minimal, mirror
     from pomona.models.model import MODELS
     from pomona.papers.reproduce import reproduce
     from pomona.reports import report
