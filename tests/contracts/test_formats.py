@@ -171,7 +171,7 @@ def test_names_and_suffixes_tell_formats_apart() -> None:
         ("FORMATS.named('parquet')", ["pomona.tasks.listops", "pomona.tasks.fair_nli", "pomona.tasks.orchard"]),
         ("FORMATS.by_suffix(Path('a.jsonl'))", ["pyarrow", "pomona.tasks.listops", "pomona.tasks.fair_nli"]),
         ("FORMATS.by_content(Path('a.jsonl'), b'{}')", ["pyarrow", "pomona.tasks.fair_nli"]),
-        ("__import__('pomona.tasks.listops'), FORMATS.named('tsv')", ["pyarrow", "pomona.tasks.fair_nli"]),
+        ("[__import__('pomona.tasks.listops'), FORMATS.named('tsv')]", ["pyarrow", "pomona.tasks.fair_nli"]),
     ],
 )
 def test_only_what_is_needed_is_imported(call: str, spared: list[str]) -> None:
