@@ -10,7 +10,7 @@ import resource
 
 from benchmarks import cpu
 from pomona.data.task import generate
-from pomona.fairness import certify, check, compose, fair_for, fold, learn, minimal
+from pomona.fairness import certify, check, compose_values, fair_for, fold, learn, minimal
 from pomona.tasks.fair_nli.logic.aligned import LEXICAL, figure_4
 
 
@@ -24,7 +24,7 @@ def main() -> None:
     small = {"train": 2_000, "dev": 30, "test": 30, "vocabulary": 6}
     warm = generate("fair_nli/hardest", **small)
     certify(warm, warm)
-    compose(learn(warm), warm)
+    compose_values(learn(warm), warm)
     minimal(warm, seconds=0)
     figure_4(warm)
     fold(generate("listops/d20s", size=10))
@@ -46,7 +46,7 @@ def _given() -> None:
     print(f"certify with the words taken as known    {seconds:8.2f} s   fair: {known.fair}")
     seconds, alone = cpu(lambda: certify(train))
     print(f"certify by Definition 2                  {seconds:8.2f} s   missing: {alone.missing:,}")
-    seconds, answers = cpu(lambda: compose(learn(train), test))
+    seconds, answers = cpu(lambda: compose_values(learn(train), test))
     print(f"learn 500,000, answer 10,000             {seconds:8.2f} s   right: {answers.right.mean():.2%}")
     seconds, upheld = cpu(lambda: check(certificate, train, test))
     print(f"the checker, in plain Python             {seconds:8.2f} s   confirmed: {upheld}")

@@ -15,6 +15,7 @@ import pytest
 
 from pomona.base.arrays import Ints
 from pomona.data.corpus import Corpus
+from pomona.data.pool import Scan
 from pomona.data.task import TASKS, Task, chunks, generate
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "listops_fingerprints.json"
@@ -118,6 +119,11 @@ class Slow(Task):
 
     accepted: float = 1.0
     CALLS: ClassVar[list[int]] = []
+    SCANS: ClassVar[list[int]] = []
+
+    def scan(self, key: np.uint64, first: int, count: int) -> Scan:
+        self.SCANS.append(count)
+        return super().scan(key, first, count)
 
     def example(self, random: np.random.Generator) -> str | None:
         self.CALLS.append(1)
@@ -143,6 +149,12 @@ def test_every_example_is_drawn_once(workers: int) -> None:
 def test_rejected_draws_cost_about_their_share() -> None:
     assert 160 <= calls(train=50, dev=0, test=0, accepted=0.25) <= 320
     assert 2_000 <= calls(train=20, dev=0, test=0, accepted=0.005) <= 9_000
+
+
+def test_looks_grow_until_something_is_found() -> None:
+    Slow.SCANS.clear()
+    assert calls(train=1, dev=0, test=0, accepted=0.001) > 1_000
+    assert len(Slow.SCANS) < 16, "one draw at a time would take hundreds of looks"
 
 
 def test_trees_beyond_those_remembered_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from pomona.evaluation.baselines import Baselines, learning_examples
 from pomona.reports.collect import collect
 from pomona.reports.inputs import gather
 from pomona.shortcuts.effective_depth import effective_depth
-from pomona.training.run import Recipe
+from pomona.training.recipe import Recipe
 from report_material import SMALL, add_run, said, small_test
 
 

@@ -16,7 +16,7 @@ import pomona as pm
 from pomona.base.errors import FairnessError
 from pomona.cli.main import app
 from pomona.data.task import TASKS
-from pomona.fairness import Certificate, certify, check, compose, learn, minimal, mirror
+from pomona.fairness import Certificate, certify, check, compose_values, learn, minimal, mirror
 from pomona.fairness.copies import addresses
 from pomona.tasks.orchard.text import parse
 from pomona.trees.links import copy_arguments
@@ -89,7 +89,7 @@ def test_answered_are_the_examples_without_a_new_index(settings: dict[str, Any])
     certificate = certify(train, test, given=given)
     known = known_by(train)
     fine = np.array([set(arguments(text)) <= known for text in test.texts])
-    answers = compose(learn(train, given=given), test)
+    answers = compose_values(learn(train, given=given), test)
     if "copies" in settings:
         assert certificate.fair
         assert certificate.answered == len(test)
@@ -130,7 +130,7 @@ def test_the_facts_themselves() -> None:
     certificate = certify(train, test)
     assert [(one.function, one.inputs) for one in certificate.violations] == [("COPY", (2,)), ("MIN", (2, 6))]
     assert certificate.answered == 1
-    assert compose(learned, test).outputs == [6, None, 6, 0]
+    assert compose_values(learned, test).outputs == [6, None, 6, 0]
     assert certify(train, test, given=["COPY", "MIN"]).fair
 
 

@@ -15,7 +15,7 @@ import oracles_fairness as oracle
 from pomona.base.errors import FairnessError, SpecError, SplitError, TreeError
 from pomona.data.corpus import Corpus
 from pomona.data.task import TASKS, corpus_of_trees, generate
-from pomona.fairness import certify, check, compose, fair_for, fold, learn, minimal, mirror
+from pomona.fairness import certify, check, compose_values, fair_for, fold, learn, minimal, mirror
 from pomona.fairness.covering import cover
 from pomona.fairness.folding import demonstration
 from pomona.fairness.tables import find
@@ -115,7 +115,7 @@ class TestTheProperty:
         certificate = certify(corpus_of(train), corpus_of(test))
         assert certificate.fair == oracle.answers_everything(train, test)
         learned = learn(corpus_of(train), conflicts="record")
-        answers = compose(learned, corpus_of(test))
+        answers = compose_values(learned, corpus_of(test))
         assert certificate.fair == (not learned.conflicts and bool(answers.right_throughout.all()))
         assert certificate.answered == int(answers.right_throughout.sum())
 
@@ -123,7 +123,7 @@ class TestTheProperty:
     @given(consistent)
     def test_where_labels_agree_the_root_alone_decides(self, data: Any) -> None:
         train, test = data
-        answers = compose(learn(corpus_of(train)), corpus_of(test))
+        answers = compose_values(learn(corpus_of(train)), corpus_of(test))
         assert certify(corpus_of(train), corpus_of(test)).fair == bool(answers.right.all())
         assert (answers.right == ~answers.undefined).all()
 
@@ -148,7 +148,9 @@ class TestTheProperty:
         learned = learn(corpus_of(train))
         assert {(f, i): o for f in learned.functions for i, o in learned.table(f).items()} == table
         wanted = [oracle.compose(table, tree) for tree in test]
-        assert compose(learned, corpus_of(test)).outputs == [None if v is oracle.UNDEFINED else v for v in wanted]
+        assert compose_values(learned, corpus_of(test)).outputs == [
+            None if v is oracle.UNDEFINED else v for v in wanted
+        ]
 
     @settings(max_examples=60)
     @given(st.lists(st.integers(0, 127), min_size=1, max_size=20), st.integers(0, 3))
@@ -164,11 +166,11 @@ class TestTheProperty:
         domains = [sorted({bits >> place & 1 for bits in rows}) for place in range(7)]
         space = [tree(sum(bit << place for place, bit in enumerate(bits))) for bits in itertools.product(*domains)]
         by_node = certify(corpus_of(train), by="node")
-        assert by_node.fair == bool(compose(learn(corpus_of(train), by="node"), corpus_of(space)).right.all())
+        assert by_node.fair == bool(compose_values(learn(corpus_of(train), by="node"), corpus_of(space)).right.all())
 
 
 def test_the_concept_page_runs() -> None:
-    done = doctest.testfile("../docs/fairness.md", encoding="utf-8")
+    done = doctest.testfile("../../docs/fairness.md", encoding="utf-8")
     assert done.attempted > 10
     assert done.failed == 0
 
@@ -238,7 +240,7 @@ class TestEdgeCases:
         known = certify(train, test, given=["g"])
         assert known.fair
         assert check(known, train, test)
-        assert compose(learn(train, given=["g"]), test).right.all()
+        assert compose_values(learn(train, given=["g"]), test).right.all()
         assert certify(train, test, given=["*"]).coverage == ()
         with pytest.raises(SpecError, match=r"given: no function is called 'q\*'"):
             certify(train, test, given=["q*"])
@@ -263,7 +265,7 @@ class TestEdgeCases:
         certificate = certify(corpus, corpus)
         assert certificate.witnesses == (("f", (3,), 4, 0, 2),)
         assert check(certificate, corpus, corpus)
-        assert compose(learn(corpus), corpus).right.all()
+        assert compose_values(learn(corpus), corpus).right.all()
         with pytest.raises(FairnessError, match="certify against a test set"):
             certify(corpus)
 
@@ -415,7 +417,7 @@ class TestFolding:
         assert certificate.fair
         assert check(certificate, fold(whole), fold(test))
         assert whole.nesting.max() < test.nesting.min()
-        assert compose(learn(fold(whole)), fold(test)).right.all()
+        assert compose_values(learn(fold(whole)), fold(test)).right.all()
         assert fair_for(whole, test)[0] is whole
         lists, of_lists = fair_for(train, test, folded=False)
         assert of_lists.fair

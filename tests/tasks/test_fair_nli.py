@@ -17,7 +17,7 @@ from pomona.data import verification as verifying
 from pomona.data.corpus import Corpus
 from pomona.data.formats import read, write
 from pomona.data.task import TASKS, generate
-from pomona.fairness import certify, check, compose, learn, minimal, mirror
+from pomona.fairness import certify, check, compose_values, learn, minimal, mirror
 from pomona.shortcuts import ladder as shortcuts
 from pomona.tasks.fair_nli.logic.aligned import (
     LEXICAL,
@@ -106,7 +106,7 @@ class TestTheDial:
             assert certify(train, by=by).fair  # type: ignore[arg-type]
         assert check(certify(train, test), train, test)
         assert not len(np.intersect1d(codes_of(train), codes_of(test)))
-        assert compose(learn(train), test).right.all()
+        assert compose_values(learn(train), test).right.all()
 
     def test_the_papers_recipe_taken_literally_misses_word_pairs(self) -> None:
         train, test = (generate("fair_nli/hardest", split, **SMALL | {"vocabulary": 60}) for split in ("train", "test"))
@@ -117,9 +117,9 @@ class TestTheDial:
             first, second = violation.inputs
             assert first.rstrip("0123456789") == second.rstrip("0123456789")  # type: ignore[union-attr]
             assert first != second
-        answers = compose(learn(train), test)
+        answers = compose_values(learn(train), test)
         assert certificate.answered == int(answers.right.sum()) < len(test)
-        assert compose(learn(train, given=LEXICAL), test).right.all()
+        assert compose_values(learn(train, given=LEXICAL), test).right.all()
 
     def test_whole_classes_held_out(self) -> None:
         for held in (False, True):

@@ -329,7 +329,7 @@ def test_long_arguments_have_tokens() -> None:
         ({"depths": (6, 3)}, "depths = (6, 3): depths run from a lower to a higher one"),
         ({"pairing": "code2"}, "pairing"),
         ({"trees": 9}, "trees = 9"),
-        ({"dependency": "balanced", "operators": ("SM",)}, "SM rests on all its arguments"),
+        ({"dependency": "balanced", "operators": ("SM",)}, "SM depends on all its arguments"),
         ({"shift": (("test-13", "cap", 4),)}, "no split is called 'test-13'"),
     ],
 )

@@ -1,13 +1,16 @@
-"""Data: corpora of examples, the tasks that draw them, and what is known about them.
+"""Data: examples, the tasks that draw them, and everything that is known of them before a model comes in.
 
-    corpus    Corpus and Example: tokens, trees, values, targets     task          Task, its splits, generate
-    answers   what a model answered, and files of it                 groups        examples that belong together
-    pool      distinct draws, dealt out to splits                    sources       a corpus by file or task name
-    formats   files of a corpus, one module for each format          nested_objects  trees as JSON objects
-    statistics  lengths, depths and labels of a corpus               verification  every row evaluated again
+    corpus          Corpus and Example, column by column; `Corpus.of_trees`, content keys, fingerprints
+    task, pool      what a task declares; generate; the distinct draws that splits are dealt from
+    formats/        files of a corpus: a registry, one module for each format; nested_objects: trees as JSON objects
+    sources         a corpus by its file or by the name of a task
+    answers         answers to the examples of a corpus, from files or models
+    groups          rows that belong together: by depth, length, operator
+    statistics      a corpus in numbers; verification: every row evaluated again (label_report: by a prover)
 
 For users: `pm.data.read_answers`, `write_answers`, `write_inputs`, `stream` and `Answers`, beside what `pm` itself has.
-Modules of Pomona import from the files themselves. This room imports only `base` and `trees`.
+Modules of Pomona import from the files themselves. This room imports only `base` and `trees`; what belongs to one task
+is in `pomona.tasks`, and data asks for it through the methods of `Task`.
 """
 
 from __future__ import annotations

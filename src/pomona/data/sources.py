@@ -1,4 +1,4 @@
-"""What a command is given: a file, or the name of a task whose examples are made on the spot.
+"""Corpora from what a user types: the path of a file, or the name of a task whose examples are then generated.
 
 corpus_from("data/test.parquet")
 corpus_from("listops/d20s", split="test", seed=7)
@@ -26,10 +26,10 @@ def corpus_from(
     size: int | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Corpus:
-    """The corpus of a path or of a task's name; a name that is neither is an error that says what both would need."""
+    """The corpus of a path or of a task's name; the error for a name that is neither says what each would need."""
     if kind_of(source) == "file":
         if settings:
-            raise SpecError(f"{source} is a file; settings go with a task's name, as listops/d20s")
+            raise SpecError(f"{source} is a file; settings go with a task's name, for example listops/d20s")
         corpus = formats.read(source)
         return corpus if size is None else corpus[:size]
     try:
@@ -44,10 +44,7 @@ def corpus_from(
 
 
 def training_for(corpus: Corpus) -> Corpus | None:
-    """The train split of the task that made a corpus, as far as the corpus says which that was; else nothing.
-
-    It is the whole of it: a ceiling is about what training never shows.
-    """
+    """The whole train split of the task that made a corpus; None where the corpus does not say which task that was."""
     task = task_of(corpus)
     if task is None or not task.sizes.get("train", 0):
         return None
@@ -55,9 +52,9 @@ def training_for(corpus: Corpus) -> Corpus | None:
 
 
 def data_file(path: str) -> Path:
-    """A file as it is named, else under the folder POMONA_DATA, else in ../shared/data: where papers' own data lie."""
-    places = [Path(path), Path(os.environ.get("POMONA_DATA", "../shared/data")) / path]
-    for place in places:
-        if place.is_file():
-            return place
-    raise FormatError("there is no such file here or under the data folder; set POMONA_DATA to it", path=places[1])
+    """A file of a paper's own data: as it is named, else under the folder POMONA_DATA (default: ../shared/data)."""
+    candidates = [Path(path), Path(os.environ.get("POMONA_DATA", "../shared/data")) / path]
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    raise FormatError("there is no such file here or under the data folder; set POMONA_DATA to it", path=candidates[1])

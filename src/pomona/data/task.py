@@ -66,6 +66,8 @@ class Task:
     shift: tuple[tuple[str, str, Any], ...] = ()  # (split, setting, value): what a split does differently
 
     def __post_init__(self) -> None:
+        shift = tuple((*change, tuple(value) if isinstance(value, list) else value) for *change, value in self.shift)
+        object.__setattr__(self, "shift", shift)  # as read from JSON it has lists, which would make another task of it
         fields = {item.name for item in dataclasses.fields(self)} - {"shift", "pool", *self.splits}
         every = self.every_split
         for split, setting, _ in self.shift:
@@ -99,8 +101,7 @@ class Task:
 
     def shifted_settings(self, split: str) -> dict[str, Any]:
         """What `shift` says that a split does differently: settings and their values."""
-        changes = {setting: value for where, setting, value in self.shift if where == split}
-        return {setting: tuple(value) if isinstance(value, list) else value for setting, value in changes.items()}
+        return {setting: value for where, setting, value in self.shift if where == split}
 
     def shares(self, split: str) -> dict[str, int]:
         """The splits that are dealt from the same pool as this one, and how many rows of the pool each gets."""

@@ -3,12 +3,17 @@
     certificate = certify(train, test)             # linear time; FAIR with witnesses, or the missing facts
     check(certificate, train, test)                # the same claims established again, slowly and simply
     learned = learn(train)                         # Algorithm 2 of Geiger et al. 2019: remember every local fact
-    compose(learned, test).right.mean()            # Algorithm 1: 1.0 if and only if the split is fair
+    compose_values(learned, test).right.mean()     # Algorithm 1: 1.0 if and only if the split is fair
     minimal(corpus).rows                           # as few examples as can show everything
     mirror(train, ("MAX", (3, 7)))                 # the same training set without one fact
     certify(fold(train), fold(test))               # ListOps with its lists as transitions
 
-Needs a corpus with a value at every inner node, and nothing else: any task of Pomona, or a user's own JSONL.
+    certificates    Certificate and certify          facts, tables   what every node of a corpus shows, counted
+    checking        check, which shares no code      learner         the learner that only remembers
+    covering        minimal and mirror               folding         lists as chains of transitions
+    copies          what COPY says, and where it leads
+
+All of it needs a corpus with a value at every inner node and nothing else: any task of Pomona, or a user's own JSONL.
 """
 
 from __future__ import annotations
@@ -18,11 +23,11 @@ from pomona.fairness.checking import check
 from pomona.fairness.copies import Copies
 from pomona.fairness.covering import FairSet, minimal, mirror
 from pomona.fairness.folding import fair_for, fold
-from pomona.fairness.learner import Answers, CompositionTree, Conflict, compose, learn
+from pomona.fairness.learner import ComposedValues, CompositionTree, Conflict, compose_values, learn
 
 __all__ = [
-    "Answers",
     "Certificate",
+    "ComposedValues",
     "CompositionTree",
     "Conflict",
     "Copies",
@@ -32,7 +37,7 @@ __all__ = [
     "Witness",
     "certify",
     "check",
-    "compose",
+    "compose_values",
     "fair_for",
     "fold",
     "learn",

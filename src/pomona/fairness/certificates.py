@@ -9,7 +9,7 @@
 With a test set (the relative version): every local fact that the test set uses must be shown in training with the same
 output. Without one (Definition 2 of Geiger et al. 2019 over trimmed domains): every function must be shown every
 combination of the values that occur at its arguments. Both ask that no input has two outputs anywhere. For trees, the
-second is what it takes for the learner of `composition` to compute the function on the whole input space.
+second is what it takes for the learner of `pomona.fairness.learner` to compute the function on the whole input space.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pomona.base.files import read_bytes, write_json
 from pomona.data.corpus import Corpus, Outcome
 from pomona.fairness.copies import Copies, Spelling, by_depth
 from pomona.fairness.facts import By, FactTable, Inputs, Shown
-from pomona.fairness.learner import Answers, Conflict, Place, check_given, conflicts_of
+from pomona.fairness.learner import ComposedValues, Conflict, Place, check_given, conflicts_of
 from pomona.trees.values import from_json
 
 LISTED = 100_000  # violations of Definition 2 written out; the coverage counts them all
@@ -182,57 +182,68 @@ def certify(train: Corpus, test: Corpus | None = None, *, by: By = "type", given
     """
     facts = FactTable(by, given)
     trained = facts.add(train, facts=False)
-    if test is None:
-        if not len(train):
-            raise FairnessError("there are no training examples and no test set, so there is no function to speak of")
-        if train.forest.link is not None:
-            raise FairnessError(
-                "these examples quote their own nodes, so not every combination of values can occur and Definition 2 "
-                "does not apply; certify against a test set"
-            )
-        check_given(facts)
-        needed = np.arange(len(facts))
-        missing, counts = _unseen_combinations(facts)
-        conflicts, answered = conflicts_of(facts, trained, "train", trained), None
-        copies: tuple[Copies, ...] = ()
-        violations = tuple(Violation(function, inputs) for function, inputs in missing)
-    else:
-        conflicts = conflicts_of(facts, trained, "train", trained)
-        learned = len(facts)
-        tested = facts.add(test, facts=False)
-        check_given(facts)
-        needed = np.flatnonzero(tested.first >= 0)
-        counts = _counts(facts, needed, learned)
-        lacking = needed[needed >= learned]
-        violations = tuple(
-            Violation(function, inputs, *tested.place(int(tested.first[fact])))
-            for fact, (function, inputs, _) in zip(lacking.tolist(), facts.rows(lacking.tolist()), strict=True)
-        )
-        known = {(conflict.function, conflict.inputs) for conflict in conflicts}
-        conflicts += tuple(
-            one for one in conflicts_of(facts, trained, "test", tested) if (one.function, one.inputs) not in known
-        )
-        right = _answered(facts, trained, tested)
-        answered = int(right.sum())
-        copies = by_depth(trained.copies, tested.copies, test, right)
-        needed = needed[needed < learned]
-    witnesses = tuple(
-        Witness(*fact, *place)
-        for fact, place in zip(facts.rows(needed.tolist()), _places(trained, needed), strict=True)
-    )
+    findings = _alone(facts, trained) if test is None else _against(facts, trained, test)
+    shown = zip(facts.rows(findings.shown.tolist()), _places(trained, findings.shown), strict=True)
     return Certificate(
-        witnesses,
-        violations,
-        conflicts,
-        counts,
-        len(train),
-        None if test is None else len(test),
-        answered,
-        by,
-        tuple(given),
-        copies,
-        facts.spelling if copies else None,
+        witnesses=tuple(Witness(*fact, *place) for fact, place in shown),
+        violations=findings.violations,
+        conflicts=findings.conflicts,
+        coverage=findings.coverage,
+        train=len(train),
+        test=None if test is None else len(test),
+        answered=findings.answered,
+        by=by,
+        given=tuple(given),
+        copies=findings.copies,
+        spelling=facts.spelling if findings.copies else None,
     )
+
+
+class _Findings(NamedTuple):
+    """What a certificate is made of; `shown` are the needed facts that training shows."""
+
+    shown: npt.NDArray[np.int64]
+    violations: tuple[Violation, ...]
+    conflicts: tuple[Conflict, ...]
+    coverage: tuple[Coverage, ...]
+    answered: int | None = None
+    copies: tuple[Copies, ...] = ()
+
+
+def _alone(facts: FactTable, trained: Shown) -> _Findings:
+    """Definition 2: training against everything that its own domains make possible."""
+    if not len(trained.corpus):
+        raise FairnessError("there are no training examples and no test set, so there is no function to speak of")
+    if trained.corpus.forest.link is not None:
+        raise FairnessError(
+            "these examples quote their own nodes, so not every combination of values can occur and Definition 2 "
+            "does not apply; certify against a test set"
+        )
+    check_given(facts)
+    missing, coverage = _unseen_combinations(facts)
+    violations = tuple(Violation(function, inputs) for function, inputs in missing)
+    return _Findings(np.arange(len(facts)), violations, conflicts_of(facts, trained, "train", trained), coverage)
+
+
+def _against(facts: FactTable, trained: Shown, test: Corpus) -> _Findings:
+    """Training against what a test set needs; the facts of the test set are added to the table."""
+    conflicts = conflicts_of(facts, trained, "train", trained)
+    learned = len(facts)
+    tested = facts.add(test, facts=False)
+    check_given(facts)
+    needed = np.flatnonzero(tested.first >= 0)
+    missing = needed[needed >= learned].tolist()
+    violations = tuple(
+        Violation(function, inputs, *tested.place(int(tested.first[fact])))
+        for fact, (function, inputs, _) in zip(missing, facts.rows(missing), strict=True)
+    )
+    known = {(conflict.function, conflict.inputs) for conflict in conflicts}
+    later = conflicts_of(facts, trained, "test", tested)
+    conflicts += tuple(conflict for conflict in later if (conflict.function, conflict.inputs) not in known)
+    right = _answered(facts, trained, tested)
+    copies = by_depth(trained.copies, tested.copies, test, right)
+    coverage = _coverage(facts, needed, learned)
+    return _Findings(needed[needed < learned], violations, conflicts, coverage, int(right.sum()), copies)
 
 
 def _places(shown: Shown, facts: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
@@ -243,13 +254,13 @@ def _places(shown: Shown, facts: npt.NDArray[np.int64]) -> Iterator[tuple[int, i
     return zip(row.tolist(), (node - start[row]).tolist(), strict=True)
 
 
-def _counts(facts: FactTable, needed: npt.NDArray[np.int64], learned: int) -> tuple[Coverage, ...]:
+def _coverage(facts: FactTable, needed: npt.NDArray[np.int64], learned: int) -> tuple[Coverage, ...]:
     """Coverage of the functions in the order in which they are first needed."""
     names = facts.functions
     function = facts.function[needed]
     total = np.bincount(function, minlength=len(names)).tolist()
     shown = np.bincount(function[needed < learned], minlength=len(names)).tolist()
-    return tuple(Coverage(names[one], total[one], shown[one]) for one in _in_order(function))
+    return tuple(Coverage(names[number], total[number], shown[number]) for number in _in_order(function))
 
 
 def _in_order(column: npt.NDArray[Any]) -> list[int]:
@@ -262,7 +273,7 @@ def _answered(facts: FactTable, trained: Shown, tested: Shown) -> Bools:
     """Test examples that the learner gets right at every node, knowing only what training showed without conflict."""
     unknown = np.ones(len(facts), np.bool_)
     unknown[: len(trained.clash)] = trained.clash >= 0
-    return Answers(tested.corpus, facts, *facts.compose(tested.corpus, unknown)).right_throughout
+    return ComposedValues(tested.corpus, facts, *facts.compose_values(tested.corpus, unknown)).right_throughout
 
 
 def _unseen_combinations(facts: FactTable) -> tuple[list[tuple[str, Inputs]], tuple[Coverage, ...]]:

@@ -7,8 +7,8 @@
 A function is a node's *type* (tied weights: one table for every MAX) or its position in the one tree that all examples
 share (Definition 1 of Geiger et al. 2019). An input is the tuple of the children's values; a leaf that has no value
 gives its type, a node that quotes another gives that one's value. A COPY with its argument is a function too, of the
-word to the position that it stands for (`addresses`). Facts are numbered in the order in which they first occur, so
-those of the training set come first and whatever a test set adds is exactly what it was not shown.
+word to the position that it stands for (`copies`). Facts are numbered in the order in which they first occur, so those
+of the training set come first and whatever a test set adds is exactly what it was not shown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pomona.base.arrays import Bools, Ints
 from pomona.base.errors import FairnessError, SpecError, did_you_mean
 from pomona.data.corpus import Corpus, Outcome
 from pomona.fairness.copies import Addresses, Spelling, addresses
-from pomona.fairness.tables import EMPTY, UNKNOWN, collect, compose, rehash
+from pomona.fairness.tables import EMPTY, UNKNOWN, collect, compose_nodes, rehash
 from pomona.trees.values import Interner
 
 By: TypeAlias = Literal["type", "node"]
@@ -155,7 +155,7 @@ class FactTable:
             first, clash = _wider(first, len(self._function), -1), _wider(clash, len(self._function), -1)
         return Shown(corpus, fact, first[: self._count], clash[: self._count], copies)
 
-    def compose(self, corpus: Corpus, undefined: Bools) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    def compose_values(self, corpus: Corpus, undefined: Bools) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """Algorithm 1 on every example: composed and given values of every node, as numbers; UNKNOWN for a miss.
 
         Facts that are `undefined` count as missing; nodes of functions taken as given have the value they are given.
@@ -163,7 +163,7 @@ class FactTable:
         tables, _ = self._tables(corpus)
         composed, gold = np.empty((2, len(corpus.forest.symbol)), np.int32)
         output = np.where(undefined, UNKNOWN, self.output).astype(np.int32)
-        bad = compose(
+        bad = compose_nodes(
             *tables, self._scratch(corpus), self._slots, self._function, self._start, self._inputs, output, composed,
             gold,
         )  # fmt: skip

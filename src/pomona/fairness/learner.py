@@ -2,7 +2,7 @@
 
     learned = learn(train)                       # Algorithm 2: remember what every function made of every input
     learned.table("C1")                          # {("¬", "T"): "F", ("¬", "F"): "T", ...}
-    compose(learned, test).right.mean()          # Algorithm 1: look up, from the leaves to the root
+    compose_values(learned, test).right.mean()   # Algorithm 1: look up, from the leaves to the root
 
 A training set is fair if this learner, which does nothing but remember, then answers everything. What the paper's text
 leaves open is decided so: a child that is a leaf counts with its input; a look-up that misses is undefined, and so is
@@ -74,8 +74,8 @@ class CompositionTree:
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
-    """What a composition tree makes of a corpus, node by node."""
+class ComposedValues:
+    """The values that a composition tree gives to the nodes of a corpus, beside those that the corpus gives."""
 
     corpus: Corpus
     facts: FactTable
@@ -126,9 +126,9 @@ def learn(train: Corpus, *, by: By = "type", given: Sequence[str] = (), conflict
     return CompositionTree(facts, found)
 
 
-def compose(tree: CompositionTree, corpus: Corpus) -> Answers:
+def compose_values(tree: CompositionTree, corpus: Corpus) -> ComposedValues:
     """Algorithm 1 on every example of a corpus; the values that the corpus gives are only kept for comparison."""
-    return Answers(corpus, tree.facts, *tree.facts.compose(corpus, tree.undefined))
+    return ComposedValues(corpus, tree.facts, *tree.facts.compose_values(corpus, tree.undefined))
 
 
 def conflicts_of(facts: FactTable, train: Shown, split: str, shown: Shown) -> tuple[Conflict, ...]:

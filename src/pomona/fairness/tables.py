@@ -121,7 +121,7 @@ def collect(
 
 
 @compiled
-def compose(
+def compose_nodes(
     symbol: Ints, arity: Ints, link: Ints, values: Ints, start: Ints, leaf_value: Ints, value_of: Ints,
     function_of: Ints, given: Bools, by_node: bool, address: Ints, quote_start: Ints, stack: Ints, slots: Ints,
     functions: Ints, fact_start: Ints, pool: Ints, output: Ints, composed: Ints, gold: Ints,

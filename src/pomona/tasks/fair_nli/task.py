@@ -1,4 +1,4 @@
-"""Fair natural language inference (Geiger et al. 2019): provably fair, and as hard as the redundancy dial says.
+"""Fair natural language inference (Geiger et al. 2019): provably fair splits, as hard as `redundancy` makes them.
 
     every sadj7 snoun3 emptystring emptystring verb12 some oadj1 onoun9
     no    sadj7 snoun3 doesnot     adv5        verb12 some oadj1 onoun9         ->   neutral

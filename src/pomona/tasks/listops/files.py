@@ -1,7 +1,7 @@
 """ListOps files of two kinds, one example a line, both with the binary tree in round brackets.
 
-    9<TAB>( ( ( [MAX 2 ) 9 ) ] )            tsv: the original, answer first, no header
-    ( ( ( [MAX 2 ) 9 ) ] )<TAB>9            lra: Long Range Arena's, below a header line `Source<TAB>Target`
+9<TAB>( ( ( [MAX 2 ) 9 ) ] )            tsv: the original, answer first, no header
+( ( ( [MAX 2 ) 9 ) ] )<TAB>9            lra: Long Range Arena's, below a header line `Source<TAB>Target`
 """
 
 from __future__ import annotations

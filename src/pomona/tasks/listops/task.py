@@ -111,14 +111,14 @@ class ListOps(Task):
             if low < 0 or (high is not None and high < low):
                 raise SpecError(f"{name} = ({low}, {high}): a window runs from a lower number to a higher one or None")
         if self.balanced and self.dependency[1] is None:
-            raise SpecError("balanced rows need a window of dependency depths with an end, as (1, 6)")
+            raise SpecError("balanced rows need a window of dependency depths with an end, for example (1, 6)")
         if self._depends_on_values and self._interpreted:
             raise SpecError("the window of dependency depths works with built-in operators only")
         mean = self.branching * (self.arguments + 2) / 2
         if self.length[1] is None and sum(mean**level for level in range(self.depth)) > 1e5:
             raise SpecError(
                 f"branching = {self.branching} with {self.arguments} arguments and depth {self.depth} grows "
-                "trees of more than 100,000 nodes on average; set a length window, as length=(1, 1000)"
+                "trees of more than 100,000 nodes on average; set a length window, for example length=(1, 1000)"
             )
         super().__post_init__()
 

@@ -1,4 +1,4 @@
-"""ORCHARD (Pung and Chan 2021): two trees, the second of which quotes nodes of the first; both are to be answered.
+"""ORCHARD (Pung and Chan 2021): two trees, the second of which quotes nodes of the first; both are answered.
 
     [MAX 2 6 0 1 ] X [COPY 1 ]   ->   6, 2
 
@@ -7,12 +7,12 @@ one or two integers 0-9. In the second tree a terminal is with probability `copy
 n-th node of the first tree in level order, counted from 0, operators and integers alike. Easy, medium and hard are
 copying = 0, 0.5 and 1; the variants are FIRST-LAST and MIN-MAX.
 
-A COPY is one leaf named COPY whose `link` leads back to the quoted node; its argument is not a node but the position of
-that one, and stands in the tokens only. With more than two `trees`, each may quote earlier ones (`references`), and
-positions go on counting from one earlier tree to the next.
+A COPY is one leaf named COPY whose `link` leads back to the quoted node. Its argument is the position of that node; it
+is not a node itself and occurs in the tokens only. With more than two `trees`, each may quote earlier ones
+(`references`), and positions count through all the earlier trees.
 
-Splits: train, dev and test hold trees of the `depths` 3 to 6 in equal shares; test-3 .. test-12 both trees of exactly
-that depth. Every split is a run of the generator of its own. The paper's text and its code differ in four places:
+Splits: train, dev and test hold trees of the `depths` 3 to 6 in equal shares; in test-3 .. test-12 both trees have
+exactly that depth. Each split is sampled independently. The paper's text and its code differ in four places:
 
     shape      code: an operator on the last level has one child; binary: two, as everywhere
     pairing    how the depths of the two trees go together in train, dev and test. code: trees are drawn until both
@@ -20,10 +20,10 @@ that depth. Every split is a run of the generator of its own. The paper's text a
     copies     word: COPY's argument is one token, so long ones are never seen in training; digits: one token a digit
     target     two: a tuple of answers; pair: one outcome "6,2" of 100, as in the code
 
-and bins of depth 3 to 5 differ from train in shape as well, for they are grown in that many levels while train is grown
-in 6: iid-3 .. iid-6 are grown like train. `cap` grows everything in the same number of levels instead (shapes matched,
-so that depth is all that differs). `dependency` = full grows trees whose answer rests on as many operators as they are
-deep, balanced on any number of them in equal shares (see `pomona.trees.growing`).
+The splits test-3 to test-5 differ from train in shape as well: they are grown in that many levels, train in 6. The
+splits iid-3 .. iid-6 are grown like train. `cap` grows everything in the same number of levels, so that depth is all
+that differs. With `dependency` = full, an answer depends on as many operators as its tree is deep; with balanced, on
+any number of them in equal shares (see `pomona.trees.growing`).
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Orchard(Task):
         if self.dependency != "natural" and INTERPRETED in numbers:
             raise SpecError(f"dependency = {self.dependency!r} works with built-in operators only")
         if self.dependency == "balanced" and SM in numbers:
-            raise SpecError("dependency = 'balanced': SM rests on all its arguments, so there is nothing to balance")
+            raise SpecError("dependency = 'balanced': SM depends on all its arguments, so there is nothing to balance")
         super().__post_init__()
 
     # -- splits and their distributions -----------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def best_accuracy(distribution: BalancedPairs, features: Sequence[Ints]) -> floa
         key = np.unique(key * (known.max() + 1) + known, return_inverse=True)[1]
     size = (int(key.max()) + 1) * len(Label)
     table = np.bincount(key * len(Label) + labels(codes), weights=chances[codes], minlength=size)
-    return float(table.reshape(-1, len(Label)).max(axis=1).sum())
+    return min(1.0, float(table.reshape(-1, len(Label)).max(axis=1).sum()))  # the sum of many chances can round up
 
 
 def ladder(distribution: BalancedPairs) -> dict[str, float]:

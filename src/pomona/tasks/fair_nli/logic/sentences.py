@@ -8,7 +8,7 @@
 The paper's section 4.2: nine places, three of them with words of the open classes and optional modifiers. Files spell
 an empty place `emptystring` and write `notevery` and `doesnot` as one token. Generated words carry no meaning, so they
 are plain: `sadj7` is the seventh adjective of subjects. No open-class word may stand in two different places: the
-exact labels rest on phrases that can be interpreted independently of each other.
+exact labels depend on phrases that can be interpreted independently of each other.
 """
 
 from __future__ import annotations
