@@ -149,7 +149,7 @@ def worked_out(corpus: Corpus) -> tuple[Ints | None, str]:
     values = task.node_values(corpus)
     if values is not None:
         return values, f"the rules of {corpus.origin.get('task')}"
-    leaf_values = None if task is Task else task.leaf_value
+    leaf_values: Callable[[str], Value] | None = None if task is Task else task.leaf_value
     if leaf_values is None and _own_operators(corpus):
         leaf_values = _given_leaves(corpus)
     try:
