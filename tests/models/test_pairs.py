@@ -14,6 +14,7 @@ from pomona.data.task import generate
 from pomona.models.inputs.pairs import ASKED, CLASSES, SentencePairs
 from pomona.models.layers.aligned_tree import passed_to_parents
 from pomona.models.model import MODELS, Shape, seeded
+from pomona.models.pair.comptreentn import share_of_products
 from pomona.models.pair.learned_tree import phrases_in, tree_of
 from pomona.models.pair_model import PairModel, node_accuracy
 from pomona.tasks.fair_nli.logic.aligned import OUTCOMES, aligned, generated_vocabulary
@@ -165,6 +166,37 @@ def test_dropout_is_drawn_in_training_only(name, feed):
     random = torch.Generator().manual_seed(0)
     assert torch.equal(module.eval()(batch, random).logits, plain.eval()(batch).logits)
     assert not torch.allclose(module.train()(batch, random).logits, module(batch, random).logits)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_start_is_the_size_of_the_first_word_vectors_and_of_nothing_else(name, feed):
+    before, usual = dict(made(name, feed).named_parameters()), MODELS.build(name, SMALL).start
+    assert usual == (1.0 if name == "lstm_pair" else 0.3)  # what they were before there was a choice
+    after = dict(made(name, feed, start=2.0).named_parameters())
+    (words,) = {"word.vectors", "lstm.word"} & set(before)
+    assert torch.allclose(after.pop(words), before.pop(words) * 2.0 / usual)
+    assert all(torch.equal(after[one], before[one]) for one in before)
+    for wrong in (0.0, -1.0, float("inf"), float("nan")):
+        with pytest.raises(SpecError, match="start"):
+            MODELS.build(name, {"start": wrong})
+
+
+def test_products_have_a_larger_share_where_vectors_or_the_tensor_are_larger(feed):
+    def share(**more):
+        return share_of_products(made("comptreentn", feed, activation="tanh", **more), feed)
+
+    usual, silent = share(), share(tensor=0.0)
+    assert set(usual) == {"modifier", "phrase", "object", "negated", "label"}
+    assert set(silent.values()) == {0.0}
+    for kind in usual:
+        assert share(start=0.1)[kind] < usual[kind] < share(start=1.0)[kind] < 1
+        assert usual[kind] < share(tensor=3.0)[kind]
+    # the products of word vectors grow with the square of their size, W's part with the size: 9 times the odds
+    odds = [one["modifier"] / (1 - one["modifier"]) for one in (usual, share(start=0.9), share(tensor=3.0))]
+    assert odds[1] == pytest.approx(9 * odds[0])
+    assert odds[2] == pytest.approx(9 * odds[0])
+    with pytest.raises(SpecError, match="tensor"):
+        MODELS.build("comptreentn", {"tensor": -1.0})
 
 
 def test_heads_know_the_classes_of_every_question(feed):

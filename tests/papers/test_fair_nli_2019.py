@@ -13,7 +13,7 @@ from pomona.fairness import certify, check
 from pomona.fairness.certificates import Certificate
 from pomona.models.inputs.pairs import evidence_of_split
 from pomona.models.model import MODELS
-from pomona.papers import fair_nli_2019 as paper
+from pomona.papers.fair_nli_2019 import paper, recipes, search
 from pomona.papers.reproduce import reproduce
 from pomona.tasks.fair_nli.logic.aligned import LEXICAL
 from pomona.tasks.fair_nli.logic.fragment import TARGETS
@@ -26,25 +26,25 @@ SMALL = {"train": 1_500, "dev": 200, "test": 300}
 
 @pytest.mark.parametrize("budget", ["smoke", "cpu", "paper"])
 def test_every_trial_has_a_recipe_and_a_folder_of_its_own(budget):
-    trials = paper.trials(budget)
+    trials = recipes.trials(budget)
     names = [trial.name(seed) for trial in trials for seed in range(trial.seeds)]
     assert len(set(names)) == len(names)
     assert {trial.where for trial in trials} | {"grid"} == set(paper.FairNLI2019.places)
-    assert {trial.row for trial in trials if trial.where == "Table 3"} == set(paper.PRINTED)
+    assert {trial.row for trial in trials if trial.where == "Table 3"} == set(recipes.PRINTED)
     for trial in trials:
         assert Recipe.from_settings(json.loads(json.dumps(trial.recipe.plain))) == trial.recipe
         assert MODELS.build(trial.recipe.model, trial.recipe.settings).example == "fair_nli/hardest"
         assert trial.recipe.select_on == "dev"
     if budget == "paper":
         assert all("width" not in trial.recipe.settings for trial in trials)  # the models' own, 100 in the paper
-        assert len(paper.grid("paper", "CBoW")) == 4 * 4 * 4 * 2
-        assert {recipe.epochs for recipe in paper.grid("paper", "CBoW").values()} == {3}
+        assert len(search.grid("paper", "CBoW")) == 4 * 4 * 4 * 2
+        assert {recipe.epochs for recipe in search.grid("paper", "CBoW").values()} == {3}
 
 
 def test_every_training_set_is_fair_as_it_is_trained_on():
     """The first rows of a larger set need not hold its core; strict sets show every pair of words as well."""
     asked = {(trial.recipe.data, json.dumps(trial.recipe.data_settings), trial.recipe.rows): trial.recipe
-             for trial in paper.trials("cpu")}  # fmt: skip
+             for trial in recipes.trials("cpu")}  # fmt: skip
     for recipe in asked.values():
         train, dev = corpora(recipe)
         given = () if recipe.data_settings.get("lexical") == "strict" else LEXICAL
@@ -108,3 +108,52 @@ def test_pairs_of_the_training_space_are_no_test_set():
     kept = evidence_of_split(train, test)["certificate"]
     assert kept["fair"]
     assert kept == certify(train, test).plain()  # word pairs are not given: each must be shown
+
+
+class Stub:
+    """A plan whose runs are finished at once; the higher the rate, the L2 and the dropout, the better."""
+
+    budget, where, rows = "cpu", ("grid",), ("CBoW",)
+
+    def __init__(self, missing=()):
+        self.asked, self.missing = {}, missing
+
+    def wants(self, where, row):
+        return where in self.where and row in self.rows
+
+    def run(self, recipe, name, tests, *, train):
+        assert tests == {}  # dev decides, and nothing else is looked at
+        assert train == (recipe.model == "cbow")
+        assert name not in self.asked
+        self.asked[name] = recipe
+        dev = recipe.rate + recipe.l2 + recipe.settings["dropout"] + (recipe.settings["activation"] == "relu") / 1e3
+        return None if name in self.missing else type("Run", (), {"recipe": recipe, "summary": {"dev": dev}})()
+
+
+def test_the_search_halves_on_dev_and_changes_one_thing_of_the_best(monkeypatch):
+    row = dataclasses.replace(recipes.ROWS["CBoW"], rungs=(1, 3))
+    monkeypatch.setitem(recipes.ROWS, "CBoW", row)
+    plan = Stub()
+    found = search.search(plan, "CBoW")
+    rungs = [
+        [recipe for name, recipe in plan.asked.items() if name.startswith(f"grid-cbow-{rung}-")] for rung in range(3)
+    ]
+    assert [len(rung) for rung in rungs] == [3 * 4 * 2, search.KEPT, 4]
+    assert [{recipe.epochs for recipe in rung} for rung in rungs] == [{1}, {3}, {3}]
+    first = {(one.rate, round(12 * one.l2, 6), one.settings["activation"]) for one in rungs[0]}
+    assert {l2 for _, l2, _ in first} == {0.0, 1e-3, 1e-2, 3e-2}  # as beside the sum of twelve losses
+    assert {one.rate for one in rungs[1]} == {1e-2}
+    best = rungs[1][0]
+    assert (best.rate, 12 * best.l2, best.settings["activation"]) == (1e-2, pytest.approx(3e-2), "relu")
+    for one in rungs[2]:
+        changed = {name for name, value in one.settings.items() if best.settings.get(name) != value}
+        assert dataclasses.replace(one, settings=best.settings) == best
+        assert len(changed) == 1
+    assert len({column for column, _ in found}) == len(found) == len(plan.asked)
+
+
+def test_a_search_goes_no_further_than_what_is_finished():
+    plan = Stub(missing={"grid-cbow-0-3"})
+    assert len(search.search(plan, "CBoW")) == len(plan.asked) - 1 == 3 * 4 * 2 - 1
+    plan = Stub(missing={f"grid-treenn-0-{number}" for number in range(24)})  # not asked for, so not trained
+    assert search.search(plan, "TreeNN") == []

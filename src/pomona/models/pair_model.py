@@ -6,6 +6,7 @@ that `pomona.models.inputs.pairs` describes.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -39,6 +40,7 @@ class PairModel(Model):
     dropout: float = 0.0
     intermediate: bool = True  # train on all twelve questions, or on the label alone
     inner: Inner = "hidden"  # what answers the eleven other questions: the hidden layers too, or a softmax alone
+    start: float = 0.3  # standard deviation of the first word vectors
     weights: tuple[float, ...] = WEIGHTS  # in the loss: of modifiers, heads, phrases, object, negated, label
 
     def __post_init__(self) -> None:
@@ -49,6 +51,8 @@ class PairModel(Model):
             )
         if not 0 <= self.dropout < 1:
             raise SpecError(f"dropout = {self.dropout}: must be at least 0 and below 1")
+        if not 0 < self.start < math.inf:
+            raise SpecError(f"start = {self.start}: must be a standard deviation above 0")
         if self.activation not in ("relu", "tanh"):
             raise SpecError(f"activation = {self.activation!r}: must be 'relu' or 'tanh'")
         if self.inner not in ("hidden", "softmax"):

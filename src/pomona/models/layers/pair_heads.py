@@ -24,7 +24,7 @@ class Words(nn.Module):
 
     def __init__(self, settings: PairModel, shape: Shape) -> None:
         super().__init__()
-        self.vectors = nn.Parameter(torch.randn(shape.vocabulary, settings.width) * 0.3)
+        self.vectors = nn.Parameter(torch.randn(shape.vocabulary, settings.width) * settings.start)
 
     def forward(self, tokens: Tensor) -> Tensor:
         return nn.functional.embedding(tokens, self.vectors)

@@ -14,12 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from pomona.base.arrays import Floats
 from pomona.base.compiled import summed
-from pomona.models.layers.aligned_tree import AlignedTreeModel, ClassifiedTree
+from pomona.base.errors import SpecError
+from pomona.models.inputs.pairs import SentencePairs
+from pomona.models.layers.aligned_tree import AlignedTree, AlignedTreeModel, ClassifiedTree
 from pomona.models.layers.pair_heads import activated, first_weights
 from pomona.models.model import MODELS, Shape
 
@@ -30,6 +33,13 @@ ROWS = 128  # rows whose products are held at once
 @dataclass(frozen=True)
 class CompTreeNTN(AlignedTreeModel):
     """A neural tensor network composes premise and hypothesis together, along the aligned tree."""
+
+    tensor: float = 1.0  # by which the first V is multiplied
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.tensor < math.inf:
+            raise SpecError(f"tensor = {self.tensor}: a factor of 0 or more")
 
     def build(self, shape: Shape) -> nn.Module:
         return ClassifiedTree(self, shape, lambda arity: TensorCell(self, arity))
@@ -42,17 +52,44 @@ class TensorCell(nn.Module):
         self.activation = settings.activation
         self.weight = nn.Parameter(first_weights(width, inputs, settings.activation))
         self.bias = nn.Parameter(torch.zeros(width))
-        self.tensor = nn.Parameter(torch.randn(inputs * (inputs + 1) // 2, width) / inputs / math.sqrt(2))
+        first = torch.randn(inputs * (inputs + 1) // 2, width) / inputs / math.sqrt(2)
+        self.tensor = nn.Parameter(first * settings.tensor)
 
     def forward(self, children: Sequence[Tensor]) -> Tensor:
-        c = torch.cat(list(children), -1)
-        flat = c.flatten(0, -2)
-        if c.device.type == "cpu":
-            quadratic: Tensor = _Products.apply(flat, self.tensor)  # type: ignore[no-untyped-call]
+        plain, products = self.parts(children)
+        return activated(plain + products, self.activation).view(*children[0].shape[:-1], -1)
+
+    def parts(self, children: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """What W and b give, and what V gives, [rows, width]."""
+        flat = torch.cat(list(children), -1).flatten(0, -2)
+        if flat.device.type == "cpu":
+            products: Tensor = _Products.apply(flat, self.tensor)  # type: ignore[no-untyped-call]
         else:
-            quadratic = plain_products(flat, self.tensor)
-        h = nn.functional.linear(flat, self.weight, self.bias) + quadratic
-        return activated(h, self.activation).view(*c.shape[:-1], -1)
+            products = plain_products(flat, self.tensor)
+        return nn.functional.linear(flat, self.weight, self.bias), products
+
+
+def share_of_products(module: AlignedTree, feed: SentencePairs) -> dict[str, float]:
+    """How much of the variance of the input of f comes from V, by kind of node (the first of its kind, if several)."""
+    module.eval()
+    with torch.no_grad():
+        batch = feed.batch(np.arange(len(feed)))
+        up = module.walk(batch, None)[1]
+        subject, verb, thing = (up["phrase"][slot : slot + 1] for slot in range(3))
+        children = {
+            "modifier": [module.word(batch.tokens[:, side, 1]) for side in (0, 1)],
+            "phrase": [up["modifier"][:1], up["head"][:1]],
+            "object": [up["quantifier"][1:], verb, thing],
+            "negated": [up["negation"], up["object"]],
+            "label": [up["quantifier"][:1], subject, up["negated"]],
+        }
+        shares = {}
+        for kind, inputs in children.items():
+            cell = module.cells[module.key(kind, 0)]
+            assert isinstance(cell, TensorCell)
+            plain, products = (part.var(0).sum().item() for part in cell.parts(inputs))
+            shares[kind] = products / (plain + products)
+    return shares
 
 
 def plain_products(c: Tensor, tensor: Tensor) -> Tensor:

@@ -35,6 +35,8 @@ READINGS = (
 class LSTMPair(PairModel):
     """The last LSTM states of premise and hypothesis, side by side."""
 
+    start: float = 1.0
+
     def build(self, shape: Shape) -> nn.Module:
         return LSTMPairModule(self, shape)
 
@@ -43,6 +45,8 @@ class LSTMPairModule(PairModule):
     def __init__(self, settings: LSTMPair, shape: Shape) -> None:
         super().__init__(settings)
         self.lstm = LSTM(shape.vocabulary, settings.width, settings.width)
+        with torch.no_grad():
+            self.lstm.word.mul_(settings.start)
         self.heads = Heads(settings, 2 * settings.width)
 
     def answers(self, batch: PairBatch, random: torch.Generator | None) -> Parts:
