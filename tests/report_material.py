@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +114,9 @@ def documents(folder: Path) -> Path:
     (folder / "fit.json").write_text(json.dumps(fit()))
     (folder / "other.json").write_text('{"not": "ours"}')
     return folder
+
+
+def blocks(page: str) -> Any:
+    found = re.search(r'<script type="application/json" id="tests">(.*?)</script>', page, re.S)
+    assert found is not None
+    return json.loads(found.group(1))

@@ -3,55 +3,23 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from torch import nn
 
 import pomona as pm
-from pomona.base.errors import FormatError, MeasureError, RunError, SpecError
+from evaluation_material import SMALL, TASKS, data, said
+from pomona.base.errors import FormatError, MeasureError, SpecError
 from pomona.data.answers import Answers, answers_given, ids_of
 from pomona.data.groups import FIELDS, groups_of
 from pomona.evaluation.accuracy import accuracy, wilson
 from pomona.evaluation.baselines import Baselines
 from pomona.evaluation.evaluation import Evaluation
 from pomona.evaluation.parse_f1 import parse_f1
-from pomona.models.model import MODELS, Shape
+from pomona.models.model import MODELS
 from pomona.trees import brackets
 from pomona.trees.binary import binarise, branching
-
-SMALL = {"train": 200, "dev": 10, "test": 120}
-
-
-@cache
-def data(name: str) -> pm.Corpus:
-    if name == "orchard":
-        return pm.generate("orchard/hard/min-max", split="test-5", seed=3, iid=10, **SMALL)
-    if name == "pairs":
-        return pm.generate("orchard/hard/min-max", split="test-5", seed=3, iid=10, target="pair", **SMALL)
-    if name == "nli":
-        return pm.generate("fair_nli/hardest", split="test", size=120)
-    if name == "propositional":
-        return pm.generate("propositional/deep", split="test", size=120)
-    return pm.generate("listops/d20s", split="test", seed=3, **SMALL)
-
-
-TASKS = ["listops", "orchard", "pairs", "nli", "propositional"]
-
-
-def said(corpus: pm.Corpus, wrong: int = 0, unparsed: int = 0) -> list[Any]:
-    """Right answers as text, but for the first few, which are wrong or cannot be read."""
-    texts = [",".join(map(str, one.target)) for one in corpus]
-    other = texts[wrong : wrong + 1]
-    for row in range(wrong):
-        candidates = [text for text in texts if not set(text.split(",")) & set(texts[row].split(","))]
-        texts[row] = candidates[0] if candidates else other[0]
-    return [*texts[:wrong], *["what?"] * unparsed, *texts[wrong + unparsed :]]
-
 
 # -- what is counted -------------------------------------------------------------------------------------------------
 
@@ -189,125 +157,6 @@ def test_trees_that_have_nothing_to_stand_beside(tmp_path: Path) -> None:
     assert "do not stand over its tokens" in found.notes[0]
     with pytest.raises(MeasureError, match="do not stand over its tokens"):
         pm.evaluate(answers, pm.read(path), ladders=False, measures=["parse-f1"])
-
-
-# -- functions -------------------------------------------------------------------------------------------------------
-
-
-def test_a_function_is_asked_in_parts_and_in_order() -> None:
-    corpus = data("listops")
-    lengths: list[int] = []
-    right = dict(zip(corpus.texts, corpus.targets[:, 0].tolist(), strict=True))
-
-    def answer(texts: list[str]) -> list[str]:
-        lengths.append(len(texts))
-        return [str(right[text]) for text in texts]
-
-    found = pm.evaluate(answer, corpus, ladders=False, rows=50)
-    assert (found.accuracy.value, found.name) == (1.0, "answer")
-    assert lengths == [50, 50, 20]
-    assert pm.evaluate(lambda texts: np.array([right[text] for text in texts]), corpus).accuracy.value == 1.0
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (lambda texts: texts[1:], "was given a list of 120 strings and must give as many answers; got 119 answers"),
-        (lambda texts: "7", "must give as many answers; got '7'"),
-        (lambda texts: None, "must give as many answers; got None"),
-    ],
-)
-def test_a_function_that_does_not_answer_each(answer: Any, words: str) -> None:
-    with pytest.raises(MeasureError, match=words):
-        pm.evaluate(answer, data("listops"), ladders=False)
-
-
-@pytest.mark.parametrize("subject", [7, None, object()])
-def test_what_cannot_answer(subject: Any) -> None:
-    with pytest.raises(MeasureError, match="cannot be evaluated; give a file of answers"):
-        pm.evaluate(subject, data("listops"))
-    with pytest.raises(RunError, match="no run folder or file of answers 'nowhere'"):
-        pm.evaluate("nowhere", data("listops"))
-
-
-# -- modules ---------------------------------------------------------------------------------------------------------
-
-
-class FirstToken(nn.Module):
-    """Answers by a table over the first token; knows whether it was handed padding as padding."""
-
-    def __init__(self, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...], questions: int = 1) -> None:
-        super().__init__()
-        self.vocabulary, self.outcomes, self.questions = vocabulary, outcomes, questions
-        torch.manual_seed(0)
-        self.table = nn.Embedding(len(vocabulary), questions * len(outcomes))
-        self.drop = nn.Dropout(0.9)
-
-    def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        assert ids.shape == mask.shape
-        assert bool(mask[:, 0].all())
-        assert bool((ids[~mask] == 0).all())
-        logits: torch.Tensor = self.drop(self.table(ids[:, 0]))
-        return logits.view(len(ids), self.questions, -1) if self.questions > 1 else logits
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_a_plain_module(name: str) -> None:
-    corpus = data(name)
-    answers = tuple(outcome for outcome in corpus.outcomes if name != "pairs" or isinstance(outcome, int))[::-1]
-    module = FirstToken(tuple(sorted(corpus.vocabulary)), answers, corpus.width)
-    module.train()
-    found = pm.evaluate(module, corpus, ladders=False, rows=32)
-    assert module.training  # as it was
-    table = module.table.weight.detach().view(len(module.vocabulary), corpus.width, -1).argmax(2)
-    expected = [
-        [corpus.outcomes.index(answers[int(best)]) for best in table[module.vocabulary.index(one.tokens[0])]]
-        for one in corpus
-    ]
-    assert found.given.tolist() == expected
-    assert found.name == "FirstToken"
-
-
-def test_a_module_says_what_its_numbers_mean() -> None:
-    corpus = data("listops")
-    module = FirstToken(corpus.vocabulary, corpus.outcomes)
-    del module.vocabulary
-    with pytest.raises(MeasureError, match=r"FirstToken has no attribute 'vocabulary'.*vocabulary=train.vocabulary"):
-        pm.evaluate(module, corpus)
-    same = pm.evaluate(module, corpus, vocabulary=corpus.vocabulary, ladders=False)
-    turned = pm.evaluate(module, corpus, vocabulary=corpus.vocabulary[::-1], ladders=False)
-    assert same.given.tolist() != turned.given.tolist()
-    with pytest.raises(MeasureError, match=r"words that are not in the vocabulary: .*\[M"):
-        pm.evaluate(module, corpus, vocabulary=("0", "1", "]"))
-    with pytest.raises(MeasureError, match="gives 10 logits a question, and has 3 outcomes"):
-        pm.evaluate(module, corpus, vocabulary=corpus.vocabulary, outcomes=(1, 2, 3))
-    module.forward = lambda ids, mask: ids[0]  # type: ignore[assignment]
-    with pytest.raises(MeasureError, match=r"must give logits \[\d+, outcomes\] or .*; got \[\d+\]"):
-        pm.evaluate(module, corpus, vocabulary=corpus.vocabulary)
-
-
-def test_a_module_that_parses() -> None:
-    corpus = data("listops")
-
-    class Parser(FirstToken):
-        def parse(self, ids: torch.Tensor, mask: torch.Tensor) -> list[str]:
-            return [
-                " ".join(self.vocabulary[one] for one in row[kept].tolist())
-                for row, kept in zip(ids, mask, strict=True)
-            ]
-
-    found = pm.evaluate(Parser(corpus.vocabulary, corpus.outcomes), corpus, ladders=False, rows=17)
-    assert found.trees["f1_gold"].value == 1.0
-
-
-def test_a_module_as_pomonas_own() -> None:
-    corpus = data("listops")
-    module = MODELS.build("treelstm", {"width": 8}).build(Shape(len(corpus.vocabulary), len(corpus.outcomes)))
-    how = {"vocabulary": corpus.vocabulary, "outcomes": corpus.outcomes}
-    found = pm.evaluate(module, corpus, ladders=False, **how)
-    again = pm.evaluate(module, corpus, ladders=False, rows=7, **how)
-    assert found.given.tolist() == again.given.tolist()
-    assert found.trees["f1_gold"].value == 1.0  # it reads the gold trees
 
 
 # -- runs, files and imports -----------------------------------------------------------------------------------------
