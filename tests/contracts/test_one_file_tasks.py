@@ -14,7 +14,7 @@ import pytest
 import pomona as pm
 from pomona.base.errors import FormatError
 from pomona.data.answers import Answers, read_answers, write_answers
-from pomona.shortcuts.effective_depth import EVERYTHING
+from pomona.shortcuts.effective_depth import EVERYTHING, effective_depth
 from pomona.shortcuts.ladder import evaluations, ladder
 
 one_file_xor = importlib.import_module("one_file_xor")
@@ -91,11 +91,11 @@ def test_laddered_and_effective_depth_measured(name: str) -> None:
     answers = evaluations(test, train, deepest + 1)
     for level in (1, 2):
         said = [test.outcomes[answer] if answer >= 0 else "?" for answer in answers[:, 0, level].tolist()]
-        found = pm.effective_depth(test, said, train=train, levels=deepest + 1)
+        found = effective_depth(test, said, train=train, levels=deepest + 1)
         assert found.depth == level
         assert found.agreement[level] == pytest.approx(np.mean(answers[:, 0, level] >= 0))
     right = [example.target[0] for example in test]
-    assert pm.effective_depth(test, right, train=train).depth == EVERYTHING
+    assert effective_depth(test, right, train=train).depth == EVERYTHING
 
 
 def test_answers_are_read_back(name: str, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def _refuse_without_effect(recipe: Recipe, model: Model, device: str | None) -> 
 
 
 def learning_rate(recipe: Recipe, step: int, steps: int, factor: float = 1.0) -> float:
-    """The rate at a step, counted from 0, of so many in all; `factor` is by how much plateaus have lowered it."""
+    """The rate at a step, counted from 0, out of `steps`; `factor` is by how much plateaus have lowered it."""
     rate = recipe.rate * factor * min(1.0, (step + 1) / max(1, recipe.warmup))
     if recipe.schedule == "cosine":
         done = min(1.0, step / max(1, steps))
@@ -161,7 +161,7 @@ class Trainer:
         return cut(self.examples.lengths, self.recipe.batch, stream_key("order", self.recipe.seed, epoch))
 
     def _step(self, rows: Rows, batches: int) -> None:
-        """One step on these rows, in an epoch of so many batches."""
+        """One step on these rows, in an epoch of this many batches."""
         recipe, state = self.recipe, self.state
         batch = self.examples.batch(rows, self.device)
         random = torch.Generator(self.device)
@@ -270,7 +270,7 @@ class Speed:
         self._marks = [(time.monotonic(), 0, 0)]  # time, steps, examples
 
     def add(self, examples: int) -> None:
-        """Count one step on so many examples."""
+        """Count one step on this many examples."""
         _, steps, seen = self._marks[-1]
         self._marks.append((time.monotonic(), steps + 1, seen + examples))
         while self._marks[-1][0] - self._marks[0][0] > WINDOW and len(self._marks) > 2:

@@ -37,7 +37,7 @@ from pomona.base.randomness import below, mix
 from pomona.trees.rules import apply, close
 
 TOO_SMALL, UNDECIDED = -1, -2  # what growing returns instead of a place
-SHAPES, VALUES, RESTS = range(3)
+SHAPES, VALUES, DEPENDENCIES = range(3)
 PATIENCE = 400  # tries to find neighbours that let the chosen way decide
 _32 = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -59,9 +59,9 @@ class Grammar(NamedTuple):
     cap: int
     unary: bool  # an operator on the last level has one child
     operators: npt.NDArray[np.int64]  # numbers of their rules
-    integers: int  # a terminal holds 1 to so many
+    integers: int  # a terminal holds 1 to this
     copying: np.uint64  # in 2**32: how often a terminal quotes, if it can
-    worked_out: int  # of the lists grown: SHAPES only, their VALUES, or what the values rest on as well (RESTS)
+    worked_out: int  # of the lists grown: SHAPES only, their VALUES, or also what the values depend on (DEPENDENCIES)
 
 
 class Nodes(NamedTuple):
@@ -75,10 +75,10 @@ class Nodes(NamedTuple):
     rest: npt.NDArray[np.int64]
 
 
-def height_law(cap: int, branching: float) -> npt.NDArray[np.float64]:
+def height_distribution(cap: int, branching: float) -> npt.NDArray[np.float64]:
     """P(height = h) of a tree with `cap` levels, at [h]; h = 0 is 0.
 
-    >>> height_law(6, 0.5).round(4).tolist()
+    >>> height_distribution(6, 0.5).round(4).tolist()
     [0.0, 0.25, 0.1406, 0.0928, 0.0667, 0.0506, 0.3992]
     """
     return np.diff(_at_most(cap, branching)[cap], prepend=0.0)
@@ -204,7 +204,7 @@ def grow(
         while level > top and right[level - 1] < 0:
             level -= 1
             first = began[level]
-            if grammar.worked_out == RESTS:
+            if grammar.worked_out == DEPENDENCIES:
                 answer, deepest = close(grammar.operators[operator[level]], value, rest, ranked, first, stacked)
             elif grammar.worked_out == VALUES:
                 answer = apply(grammar.operators[operator[level]], value, first, stacked)

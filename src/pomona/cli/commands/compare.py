@@ -22,23 +22,23 @@ def compare(
         ),
     ],
     data: Annotated[
-        str, typer.Option(help="A file, or a task's name, for example listops/d20s.", autocompletion=task_names)
+        str, typer.Option(help="A file or a task, for example listops/d20s.", autocompletion=task_names)
     ],
     split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
-    seed: Annotated[int, typer.Option(help="Which draw of a task.")] = 0,
-    size: Annotated[int | None, typer.Option(help="At most so many examples, the first ones.", min=1)] = None,
+    seed: Annotated[int, typer.Option(help="Random seed of a task's data.")] = 0,
+    size: Annotated[int | None, typer.Option(help="Use only the first N examples.", min=1)] = None,
     cluster: Annotated[
         str,
         typer.Option(help="Groups of examples that are not independent: derivation, operator, any column of the data."),
     ] = "",
     confidence: Annotated[float, typer.Option(help="Confidence of every interval.", min=0.5, max=0.9999)] = 0.95,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting of the task, for example branching=0.3; may repeat.")
+        list[str] | None, typer.Option("--set", help="A setting of the task, for example branching=0.3; repeatable.")
     ] = None,
     modules: Annotated[
         list[str] | None, typer.Option("--import", help="A module of yours that a run's model lives in; its code runs.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
     """Paired differences with intervals, exact McNemar tests adjusted by Holm, and the smallest detectable difference.
 

@@ -26,11 +26,11 @@ def evaluate(
     ] = "",
     data: Annotated[
         str,
-        typer.Option(help="A file, or a task's name, for example listops/d20s.", autocompletion=task_names),
+        typer.Option(help="A file or a task, for example listops/d20s.", autocompletion=task_names),
     ] = "",
     split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
-    seed: Annotated[int, typer.Option(help="Which draw of a task.")] = 0,
-    size: Annotated[int | None, typer.Option(help="At most so many examples, the first ones.", min=1)] = None,
+    seed: Annotated[int, typer.Option(help="Random seed of a task's data.")] = 0,
+    size: Annotated[int | None, typer.Option(help="Use only the first N examples.", min=1)] = None,
     predictions: Annotated[
         Path | None, typer.Option(help='Answers as JSON lines: {"id", "prediction"}, optionally with "tree".')
     ] = None,
@@ -45,7 +45,7 @@ def evaluate(
         list[str] | None,
         typer.Option(
             "--measure",
-            help="A further measure (pomona ls measures), for example topsim or topsim:method=kendall; may repeat.",
+            help="A further measure (pomona ls measures), for example topsim or topsim:method=kendall; may be repeated.",
         ),
     ] = None,
     weights: Annotated[str, typer.Option(help="Of a run: best or last.")] = "best",
@@ -54,13 +54,13 @@ def evaluate(
         Path | None, typer.Option("--save-answers", help="Write the answers here, to evaluate or compare them again.")
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting of the task, for example branching=0.3; may repeat.")
+        list[str] | None, typer.Option("--set", help="A setting of the task, for example branching=0.3; repeatable.")
     ] = None,
     modules: Annotated[
         list[str] | None,
         typer.Option("--import", help="A module of yours with the run's model or a measure; its code runs."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
     """Accuracy with intervals, overall and by length, depth, operator and arity, beside simple baselines.
 

@@ -25,9 +25,9 @@ def measure(
         typer.Option(help="The corpus that FIRST answers: a file, or a task's name.", autocompletion=task_names),
     ] = "",
     split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
-    size: Annotated[int | None, typer.Option(help="At most so many examples, the first ones.", min=1)] = None,
+    size: Annotated[int | None, typer.Option(help="Use only the first N examples.", min=1)] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting of the measure, as method=kendall; may repeat.")
+        list[str] | None, typer.Option("--set", help="A setting of the measure, as method=kendall; may be repeated.")
     ] = None,
     meaning_distance: Annotated[
         str | None, typer.Option(help="hamming (default), edit, tree, cosine, euclidean or l1.", show_default=False)

@@ -23,14 +23,14 @@ def report(
         list[str] | None,
         typer.Option(
             help="Examples that runs were evaluated on, where they are not found by themselves: a file, or "
-            "task:split:seed; may repeat."
+            "task:split:seed; may be repeated."
         ),
     ] = None,
     title: Annotated[str, typer.Option(help="The page's title.")] = "Pomona report",
-    examples: Annotated[int, typer.Option(help="At most so many examples of a test in the explorer.", min=1)] = 10_000,
+    examples: Annotated[int, typer.Option(help="Most examples of a test that the explorer shows.", min=1)] = 10_000,
     figures: Annotated[bool, typer.Option(help="Write SVG and PDF of each plot beside the page.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing while it works.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
     """Write one page that opens from disk: accuracy on the ladder, effective depth, learning, papers, trees to explore.
 

@@ -87,7 +87,7 @@ ROWS: dict[str, Row] = {
 BOTTLENECK = Row("relation_bottleneck", 4e-3, 2, 5, chunk=100_000)
 CHANNEL = Row("noisy_channel", 6e-3, 7, 5, chunk=100_000, settings=(("noise", 1.25),))
 LEARNED = Row("learned_tree", 4e-3, 12, 3)
-FREE = ("noisy channel", "learned tree", "learned tree ablations")  # no label is handed up
+FREE = ("noisy channel", "learned tree", "learned tree ablations")  # no label is passed to the parent
 _ABOVE = ["object", "negated"]
 ABLATIONS: dict[str, dict[str, Any]] = {  # all with half of the training; the first is what they are compared with
     "nothing left out": {},

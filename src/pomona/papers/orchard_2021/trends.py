@@ -22,7 +22,7 @@ TRAINED, BEYOND = DEPTHS[:4], DEPTHS[6:]  # 3 to 6; 9 to 12
 
 @dataclass(frozen=True)
 class Curve:
-    """What the runs of a row scored: for each run, depth and question the number right, of so many."""
+    """What the runs of a row scored: for each run, depth and question the number right, and the number of examples."""
 
     runs: tuple[dict[str, dict[str, Any]], ...]  # of each run the groups by nesting of its evaluation
 

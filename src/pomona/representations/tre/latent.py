@@ -64,11 +64,11 @@ class LatentFit:
 
 @dataclass(frozen=True)
 class LatentSettings:
-    """How long the search over bracketings goes on."""
+    """Limits of the search over bracketings."""
 
     random_trees: int = 3  # how many draws of random trees serve as starts and baselines
     shuffles: int = 1  # how often the search is repeated on shuffled representations
-    rounds: int = 12  # at most so many alternations from each start
+    rounds: int = 12  # at most this many alternations from each start
     restarts: int = 3  # starts of each fit on fixed trees
 
     def __post_init__(self) -> None:
@@ -92,7 +92,7 @@ def latent_tre(
         compose, distance, seed: as for `tre`.
         random_trees: how many draws of random trees serve as starts and baselines (3).
         shuffles: how many times the search is repeated on shuffled representations, for `chance` (1).
-        rounds: at most so many alternations from each start (12).
+        rounds: at most this many alternations from each start (12).
         restarts: starts of each fit on fixed trees (3).
     """
     words = [tuple(sequence) if not isinstance(sequence, str) else tuple(sequence.split()) for sequence in sequences]

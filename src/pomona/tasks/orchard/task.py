@@ -45,7 +45,7 @@ from pomona.data.pool import Scan
 from pomona.data.task import TASKS, Task
 from pomona.tasks.orchard.draws import build, scan
 from pomona.trees.forest import Forest
-from pomona.trees.growing import RESTS, SHAPES, VALUES, Grammar, fill_bins, height_law, heights
+from pomona.trees.growing import DEPENDENCIES, SHAPES, VALUES, Grammar, fill_bins, height_distribution, heights
 from pomona.trees.operators import OPERATORS, denote, operators_named
 from pomona.trees.rules import INTERPRETED, SM
 
@@ -216,7 +216,7 @@ class Orchard(Task):
             np.array([operator.number for operator in operators_named(self.operators)], np.int64),
             self.integers,
             np.uint64(round(self.copying * 2**32) if self.quoting else 0),
-            worked_out if self.dependency == "natural" else RESTS,
+            worked_out if self.dependency == "natural" else DEPENDENCIES,
         )
 
     def scan(self, key: np.uint64, first: int, count: int) -> Scan:
@@ -283,7 +283,7 @@ def _classes(split: Orchard, key: int) -> tuple[npt.NDArray[np.int64], npt.NDArr
     if low == high:
         depths, counts = np.full((1, split.trees), low), np.array([split.rows])
     elif split.pairing == "code":
-        chance = height_law(split.cap or high, split.branching)[low : high + 1]
+        chance = height_distribution(split.cap or high, split.branching)[low : high + 1]
         seed = stream_key("orchard", "bins", key)
         bins = fill_bins(
             seed, split.rows, split.trees, np.cumsum(chance) / chance.sum(), split.rows // (high - low + 1) + 1
@@ -312,5 +312,5 @@ def _classes(split: Orchard, key: int) -> tuple[npt.NDArray[np.int64], npt.NDArr
 
 
 def _shared(rows: int, among: int) -> npt.NDArray[np.int64]:
-    """So many rows shared out evenly, what is left over at even distances."""
+    """Rows shared out evenly; what is left over goes at even distances."""
     return np.diff(np.arange(among + 1) * rows // among)
