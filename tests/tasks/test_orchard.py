@@ -136,11 +136,11 @@ def test_height_law_is_the_recursion() -> None:
             float(oracle.chance_at_most(cap, height) - oracle.chance_at_most(cap, height - 1))
             for height in range(cap + 1)
         ]
-        np.testing.assert_allclose(growing.height_law(cap, 0.5), exact, atol=1e-12)
+        np.testing.assert_allclose(growing.height_distribution(cap, 0.5), exact, atol=1e-12)
     np.testing.assert_allclose(
-        growing.height_law(6, 0.5)[1:], [0.25, 0.1406, 0.0928, 0.0667, 0.0506, 0.3992], atol=5e-5
+        growing.height_distribution(6, 0.5)[1:], [0.25, 0.1406, 0.0928, 0.0667, 0.0506, 0.3992], atol=5e-5
     )
-    accepted = [growing.height_law(cap, 0.5)[cap] for cap in range(3, 13)]
+    accepted = [growing.height_distribution(cap, 0.5)[cap] for cap in range(3, 13)]
     np.testing.assert_allclose(accepted, [0.609, 0.517, 0.45, 0.399, 0.359, 0.327, 0.3, 0.278, 0.259, 0.242], atol=6e-4)
 
 
@@ -188,7 +188,7 @@ def test_train_has_the_joint_depths_of_the_counters() -> None:
         np.uint64(1),
         250_000,
         2,
-        np.cumsum(growing.height_law(6, 0.5)[3:]) / growing.height_law(6, 0.5)[3:].sum(),
+        np.cumsum(growing.height_distribution(6, 0.5)[3:]) / growing.height_distribution(6, 0.5)[3:].sum(),
         62_501,
     )
     for (one, two), share in known.items():

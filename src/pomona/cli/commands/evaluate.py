@@ -45,7 +45,7 @@ def evaluate(
         list[str] | None,
         typer.Option(
             "--measure",
-            help="A further measure (pomona ls measures), for example topsim or topsim:method=kendall; may be repeated.",
+            help="A further measure (pomona ls measures), for example topsim or topsim:method=kendall; repeatable.",
         ),
     ] = None,
     weights: Annotated[str, typer.Option(help="Of a run: best or last.")] = "best",
