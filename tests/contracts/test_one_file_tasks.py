@@ -62,7 +62,7 @@ def test_generated_and_verified(name: str, tmp_path: Path) -> None:
     certificate = pm.certify(splits["train"], splits["test"])
     certificate.save(tmp_path / "certificate.json")
     assert pm.Certificate.load(tmp_path / "certificate.json") == certificate
-    assert pm.check(certificate, splits["train"], splits["test"])
+    assert pm.fairness.check(certificate, splits["train"], splits["test"])
 
 
 def test_wrong_answers_are_found(name: str, tmp_path: Path) -> None:
