@@ -34,16 +34,21 @@ def treelstm_by_stack(module: nn.Module, tokens: list[list[int]], steps: list[li
             if step < len(steps[row]) and steps[row][step] == 0:
                 stacks[row].append(buffers[row].pop())
         if reducing:
-            rights = [stacks[row].pop() for row in reducing]
-            lefts = [stacks[row].pop() for row in reducing]
-            made = pair(
-                module.cell,
-                (torch.cat([one[0] for one in lefts]), torch.cat([one[1] for one in lefts])),
-                (torch.cat([one[0] for one in rights]), torch.cat([one[1] for one in rights])),
-            )
-            for place, state in zip(reducing, zip(made[0].split(1), made[1].split(1), strict=True), strict=True):
-                stacks[place].append(state)
+            reduce_stacks(module.cell, stacks, reducing)
     return torch.cat([stack[0][0] for stack in stacks])
+
+
+def reduce_stacks(cell: nn.Module, stacks: list[list[tuple[Tensor, Tensor]]], rows: list[int]) -> None:
+    """Replace the two top states of these stacks by the state of their parent."""
+    rights = [stacks[row].pop() for row in rows]
+    lefts = [stacks[row].pop() for row in rows]
+    h, c = pair(
+        cell,
+        (torch.cat([state[0] for state in lefts]), torch.cat([state[1] for state in lefts])),
+        (torch.cat([state[0] for state in rights]), torch.cat([state[1] for state in rights])),
+    )
+    for row, state in zip(rows, zip(h.split(1), c.split(1), strict=True), strict=True):
+        stacks[row].append(state)
 
 
 def st_gumbel_naive(
@@ -108,15 +113,7 @@ def rl_spinn_by_lists(
                 stacks[row].append((h[number : number + 1], c[number : number + 1]))
                 position[row] += 1
         if reducing:
-            rights = [stacks[row].pop() for row in reducing]
-            lefts = [stacks[row].pop() for row in reducing]
-            made = pair(
-                module.cell,
-                (torch.cat([one[0] for one in lefts]), torch.cat([one[1] for one in lefts])),
-                (torch.cat([one[0] for one in rights]), torch.cat([one[1] for one in rights])),
-            )
-            for place, state in zip(reducing, zip(made[0].split(1), made[1].split(1), strict=True), strict=True):
-                stacks[place].append(state)
+            reduce_stacks(module.cell, stacks, reducing)
     return torch.cat([stack[0][0] for stack in stacks]), actions, chosen
 
 
