@@ -101,11 +101,11 @@ class Coins(Task):
 
 
 def test_a_task_is_one_method() -> None:
-    TASKS.add("coins")(Coins)
-    corpus = generate("coins", seed=1, train=40, dev=10, test=13)
-    again = generate("coins", seed=1, train=40, dev=10, test=13, workers=4, chunk=7)
+    TASKS.add("tossed_coins")(Coins)
+    corpus = generate("tossed_coins", seed=1, train=40, dev=10, test=13)
+    again = generate("tossed_coins", seed=1, train=40, dev=10, test=13, workers=4, chunk=7)
     assert corpus.fingerprint == again.fingerprint
-    rest = [generate("coins", split=split, seed=1, train=40, dev=10, test=13).keys for split in ("dev", "test")]
+    rest = [generate("tossed_coins", split=split, seed=1, train=40, dev=10, test=13).keys for split in ("dev", "test")]
     assert len(np.unique(np.concatenate([corpus.keys, *rest]))) == 63, "all 2^6 - 1 accepted ones, each in one split"
     assert all(sum(map(int, one.tokens[1:-1])) % 10 == one.target[0] for one in corpus)
 
