@@ -32,7 +32,7 @@ from pomona.data.corpus import Corpus, Outcome
 from pomona.fairness.copies import Copies, Spelling, by_depth
 from pomona.fairness.facts import By, FactTable, Inputs, Shown
 from pomona.fairness.learner import ComposedValues, Conflict, Place, check_given, conflicts_of
-from pomona.trees.values import from_json
+from pomona.trees.values import exact_key, from_json
 
 LISTED = 100_000  # violations of Definition 2 written out; the coverage counts them all
 _VERSION = "pomona certificate 1"
@@ -237,9 +237,9 @@ def _against(facts: FactTable, trained: Shown, test: Corpus) -> _Findings:
         Violation(function, inputs, *tested.place(int(tested.first[fact])))
         for fact, (function, inputs, _) in zip(missing, facts.rows(missing), strict=True)
     )
-    known = {(conflict.function, conflict.inputs) for conflict in conflicts}
+    known = {(conflict.function, exact_key(conflict.inputs)) for conflict in conflicts}
     later = conflicts_of(facts, trained, "test", tested)
-    conflicts += tuple(conflict for conflict in later if (conflict.function, conflict.inputs) not in known)
+    conflicts += tuple(conflict for conflict in later if (conflict.function, exact_key(conflict.inputs)) not in known)
     right = _answered(facts, trained, tested)
     copies = by_depth(trained.copies, tested.copies, test, right)
     coverage = _coverage(facts, needed, learned)
