@@ -180,7 +180,7 @@ class TestTheFile:
         for bad, message in (
             ("[]", 'the field "format" is not'),
             ("{", "not a certificate"),
-            (json.dumps(good | {"fair": True}), '"fair" is not what the lists say'),
+            (json.dumps(good | {"fair": True}), '"fair" contradicts the lists'),
             (json.dumps({key: value for key, value in good.items() if key != "witnesses"}), "witnesses"),
             (json.dumps(good | {"coverage": [{"function": "C1"}]}), "not a certificate"),
         ):
