@@ -122,6 +122,36 @@ class TestTheChecker:
         assert check(certificate, train, train[24_000:])
         assert certificate.witnesses[-1].example > 20_000
 
+    @pytest.mark.parametrize(("first", "second"), [(1, True), (0, False), (1, 1.0), ([1, 2], [True, 2])])
+    def test_equal_values_of_different_types_are_different(self, first: Any, second: Any, tmp_path: Path) -> None:
+        train = _corpus_of(tmp_path, (first, "a"), (second, "b"), ("x", second))
+        certificate = certify(train, train)
+        assert certificate.fair
+        assert check(certificate, train, train)
+        assert check(certify(train), train)
+        last = certificate.witnesses[-1]
+        equal = tuple(first) if isinstance(first, list) else first
+        assert last.output == equal
+        tampered = dataclasses.replace(
+            certificate, witnesses=(*certificate.witnesses[:-1], last._replace(output=equal))
+        )
+        assert not check(tampered, train, train)
+
+    def test_a_conflict_about_1_does_not_hide_one_about_true(self, tmp_path: Path) -> None:
+        train = _corpus_of(tmp_path, (1, "a"), (1, "b"), (True, "a"))
+        test = _corpus_of(tmp_path, (True, "b"))
+        certificate = certify(train, test)
+        assert [conflict.inputs for conflict in certificate.conflicts] == [(1,), (True,)]
+        assert check(certificate, train, test)
+
+
+def _corpus_of(folder: Path, *facts: tuple[Any, Any]) -> Any:
+    """One example F(input) = output for each fact, by way of a file."""
+    trees = [{"type": "F", "value": output, "children": [{"type": "leaf", "value": value}]} for value, output in facts]
+    lines = [json.dumps({"text": f"word{number}", "tree": tree}) for number, tree in enumerate(trees)]
+    (folder / "facts.jsonl").write_text("\n".join(lines))
+    return read(folder / "facts.jsonl")
+
 
 def _named(key: str, value: Any) -> Any:
     from pomona.fairness import Conflict, Violation
@@ -150,7 +180,7 @@ class TestTheFile:
         for bad, message in (
             ("[]", 'the field "format" is not'),
             ("{", "not a certificate"),
-            (json.dumps(good | {"fair": True}), '"fair" is not what the lists say'),
+            (json.dumps(good | {"fair": True}), '"fair" contradicts the lists'),
             (json.dumps({key: value for key, value in good.items() if key != "witnesses"}), "witnesses"),
             (json.dumps(good | {"coverage": [{"function": "C1"}]}), "not a certificate"),
         ):

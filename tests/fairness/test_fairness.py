@@ -217,7 +217,7 @@ class TestBadData:
             certify(corpus_of([("f", 1, ("x", "a")), ("f", 1, ("g", None, ("x", "a")), ("x", "b"))]))
 
     def test_by_node_needs_one_tree(self) -> None:
-        with pytest.raises(FairnessError, match="example 1: this tree is not shaped like those before it"):
+        with pytest.raises(FairnessError, match="example 1: this tree does not have the shape of those before it"):
             certify(corpus_of([("f", 1, ("x", "a")), ("f", 1, ("x", "a"), ("x", "a"))]), by="node")
 
     def test_a_cycle_in_the_arrays_is_refused(self) -> None:
@@ -238,7 +238,7 @@ class TestBadData:
             np.zeros(1, np.uint8), np.array([0, 1]), ("w",), forest, np.array([0, 1, 1], np.int16), (3, 4),
             np.array([[1]], np.int16),
         )  # fmt: skip
-        with pytest.raises(FairnessError, match="quotes another one but has a value of its own"):
+        with pytest.raises(FairnessError, match="quotes another one but has a different value"):
             certify(corpus, corpus)
 
     def test_unknown_words_are_refused(self) -> None:

@@ -135,7 +135,7 @@ class TestFolding:
             fold(corpus_of([("f", 1, ("1", 1))]))
         with pytest.raises(FairnessError, match="tree 0, node 0: not a digit"):
             fold(corpus_of([("MAX", 1, ("1", "one"))]))
-        with pytest.raises(FairnessError, match="a list of 64 arguments"):
+        with pytest.raises(FairnessError, match="a list has 64 arguments"):
             fold(corpus_of_trees(brackets.read(f"[MED {'1 ' * 64}]")))
 
 

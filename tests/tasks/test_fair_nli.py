@@ -30,7 +30,7 @@ from pomona.tasks.fair_nli.logic.aligned import (
 )
 from pomona.tasks.fair_nli.logic.fragment import ENCODINGS, TARGETS, classes, labels, targets
 from pomona.tasks.fair_nli.logic.fragment import node_values as fragment_values
-from pomona.tasks.fair_nli.logic.pairs import Pairs, draw_encodings
+from pomona.tasks.fair_nli.logic.pairs import DrawnPairs, draw_encodings
 from pomona.tasks.fair_nli.logic.relations import Label, Relation
 from pomona.tasks.fair_nli.logic.strict_core import strict_core, strict_minimum
 from pomona.tasks.fair_nli.logic.verification import verify_labels
@@ -39,7 +39,7 @@ SMALL = {"vocabulary": 6, "train": 3_000, "dev": 300, "test": 600}
 DIAL = ["hardest", "rho-1-16", "rho-1-8", "rho-1-4", "rho-3-8", "rho-1-2", "rho-5-8", "rho-3-4", "easiest"]
 
 
-def corpus_of(pairs: Pairs, vocabulary: int) -> Corpus:
+def corpus_of(pairs: DrawnPairs, vocabulary: int) -> Corpus:
     return aligned(generated_tokens(pairs.words, vocabulary), generated_vocabulary(vocabulary), pairs.codes)
 
 
@@ -255,7 +255,7 @@ class TestFiles:
             ({"sentence2": "every a emptystring emptystring c d some e f"}, "line 2: NS is empty"),
             ({"sentence2": "every a b emptystring c d some b f"}, "line 2: 'b' stands both as NS and as AdjO"),
             ({"pairID": "0"}, "line 2: the pairID '0' stands on line 1 already"),
-            ({"genre": "none"}, "line 2: the field 'genre' is not one we can keep"),
+            ({"genre": "none"}, "line 2: the field 'genre' is unknown"),
             ({"sentence1": 7}, 'line 2: a line is an object with "sentence1"'),
         ],
     )

@@ -15,7 +15,7 @@ from pomona.base.randomness import stream_key
 from pomona.tasks.fair_nli.logic import fragment
 from pomona.tasks.fair_nli.logic.balance import BalancedPairs
 from pomona.tasks.fair_nli.logic.fragment import ENCODINGS, LEAVES, NODE, NODES
-from pomona.tasks.fair_nli.logic.pairs import Pairs, draw
+from pomona.tasks.fair_nli.logic.pairs import DrawnPairs, draw
 from pomona.tasks.fair_nli.logic.redundancy import held_out, redundancy_split
 from pomona.tasks.fair_nli.logic.strict_core import strict_core, strict_minimum
 
@@ -24,7 +24,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "fair_nli_fingerprints.json"
 KEY = stream_key("test", 1)
 
 
-def inputs(pairs: Pairs) -> dict[str, np.ndarray]:
+def inputs(pairs: DrawnPairs) -> dict[str, np.ndarray]:
     """For each node, one number for the input that each pair gives it."""
     columns = {leaf: pairs.words[:, column].astype(np.int64) for leaf, column in LEAVES}
     columns |= {node.name: pairs.values[:, NODE[node.name]].astype(np.int64) for node in NODES}
@@ -37,13 +37,13 @@ def inputs(pairs: Pairs) -> dict[str, np.ndarray]:
     return found
 
 
-def answered(train: Pairs, test: Pairs) -> np.ndarray:
+def answered(train: DrawnPairs, test: DrawnPairs) -> np.ndarray:
     """Which test pairs a table learner answers: those whose every node input was shown."""
     seen, asked = inputs(train), inputs(test)
     return np.all([np.isin(asked[node.name], seen[node.name]) for node in NODES], axis=0)
 
 
-def examples(pairs: Pairs) -> list[dict[str, int]]:
+def examples(pairs: DrawnPairs) -> list[dict[str, int]]:
     rows = []
     for words, values in zip(pairs.words.tolist(), pairs.values.tolist(), strict=True):
         rows.append({leaf: words[column] for leaf, column in LEAVES} | {n.name: values[NODE[n.name]] for n in NODES})

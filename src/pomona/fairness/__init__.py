@@ -1,19 +1,19 @@
-"""Fairness: is what a test asks for determined by what training showed?
+"""Fairness: does training show everything that a test needs?
 
     certificate = certify(train, test)             # linear time; FAIR with witnesses, or the missing facts
-    check(certificate, train, test)                # the same claims established again, slowly and simply
+    check(certificate, train, test)                # test the same claims again, slowly and simply
     learned = learn(train)                         # Algorithm 2 of Geiger et al. 2019: remember every local fact
     compose_values(learned, test).right.mean()     # Algorithm 1: 1.0 if and only if the split is fair
-    minimal(corpus).rows                           # as few examples as can show everything
+    minimal(corpus).rows                           # the fewest examples that show everything
     mirror(train, ("MAX", (3, 7)))                 # the same training set without one fact
     certify(fold(train), fold(test))               # ListOps with its lists as transitions
 
     certificates    Certificate and certify          facts, tables   what every node of a corpus shows, counted
-    checking        check, which shares no code      learner         the learner that only remembers
+    checking        check: shares no code with it     learner         the learner that only remembers
     covering        minimal and mirror               folding         lists as chains of transitions
-    copies          what COPY says, and where it leads
+    copies          the number that a COPY states, and the node that it leads to
 
-All of it needs a corpus with a value at every inner node and nothing else: any task of Pomona, or a user's own JSONL.
+All of it needs only a corpus with a value at every inner node: any task of Pomona, or your own JSONL file.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Certificates: is this training set enough, and how do you know?
+"""Certificates: evidence that a training set shows all that a test needs, or that it does not.
 
     certificate = certify(train, test)
-    certificate.fair                  # True: the memorising learner answers the whole test set, and any learner could
+    certificate.fair                  # True: a learner that only remembers answers the whole test set
     certificate.witnesses[0]          # Witness(function='C1', inputs=('¬', 'T'), output='F', example=2, node=3)
     certificate.violations            # what training never showed, each with a test example that needs it
     check(certificate, train, test)   # slow, short, and trusts nothing (`pomona.fairness.checking`)
 
-With a test set (the relative version): every local fact that the test set uses must be shown in training with the same
-output. Without one (Definition 2 of Geiger et al. 2019 over trimmed domains): every function must be shown every
-combination of the values that occur at its arguments. Both ask that no input has two outputs anywhere. For trees, the
-second is what it takes for the learner of `pomona.fairness.learner` to compute the function on the whole input space.
+A local fact is a function, its inputs and its output at one node, for example MAX(2, 9) = 9. With a test set, training
+must show every local fact of the test set. Without one (Definition 2 of Geiger et al. 2019), training must show every
+function each combination of the values that occur at its arguments. The learner of `pomona.fairness.learner` then
+computes every tree over these values. In both versions no input may have two outputs.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from pomona.data.corpus import Corpus, Outcome
 from pomona.fairness.copies import Copies, Spelling, by_depth
 from pomona.fairness.facts import By, FactTable, Inputs, Shown
 from pomona.fairness.learner import ComposedValues, Conflict, Place, check_given, conflicts_of
-from pomona.trees.values import from_json
+from pomona.trees.values import exact_key, from_json
 
-LISTED = 100_000  # violations of Definition 2 written out; the coverage counts them all
+LISTED = 100_000  # violations of Definition 2 listed at most; the coverage counts all of them
 _VERSION = "pomona certificate 1"
 
 
 class Witness(NamedTuple):
-    """A fact that is needed, and the training example that shows it at this node."""
+    """A needed fact, and the training example and node that show it."""
 
     function: str
     inputs: Inputs
@@ -67,7 +67,12 @@ class Coverage(NamedTuple):
 
 @dataclass(frozen=True)
 class Certificate:
-    """Evidence that a training set is fair, or the evidence that it is not."""
+    """Evidence that a training set is fair, or that it is not.
+
+    `answered` counts the test examples that the memorising learner gets right at every node. If the test has COPYs,
+    `copies` counts its examples by depth and lists the indices that training never copies; `spelling` says how the
+    arguments of COPY are written.
+    """
 
     witnesses: tuple[Witness, ...]
     violations: tuple[Violation, ...]
@@ -81,22 +86,19 @@ class Certificate:
     copies: tuple[Copies, ...] = ()
     spelling: Spelling | None = None
 
-    # `answered`: test examples that the memorising learner gets right at every node. `copies`: if the test has COPYs,
-    # its examples by depth with the indices that training never copies; `spelling`: how their arguments are written.
-
     @property
     def missing(self) -> int:
         """How many needed inputs training does not show."""
-        return sum(one.needed - one.shown for one in self.coverage)
+        return sum(coverage.needed - coverage.shown for coverage in self.coverage)
 
     @property
     def new_indices(self) -> tuple[int, ...]:
-        """The COPY indices of the test that training never copies; missing facts unless they are spelled by digits."""
-        return tuple(sorted({index for one in self.copies for index in one.indices}))
+        """The COPY indices of the test that training never copies; each is a missing fact unless spelled by digits."""
+        return tuple(sorted({index for copies in self.copies for index in copies.indices}))
 
     @property
     def fair(self) -> bool:
-        """Nothing is missing and nothing contradicts."""
+        """Whether no fact is missing and no two facts contradict each other."""
         return not self.violations and not self.conflicts
 
     def __repr__(self) -> str:
@@ -105,11 +107,11 @@ class Certificate:
         return f"Certificate({verdict}; {self.train:,} training examples against {against})"
 
     def save(self, path: str | Path) -> None:
-        """Write it down as JSON."""
+        """Write the certificate as JSON."""
         write_json(path, self.plain())
 
     def plain(self) -> dict[str, Any]:
-        """Lists, numbers and strings only, as they stand in the file."""
+        """The content of the file: a dictionary of lists, numbers and strings."""
         return {
             "format": _VERSION,
             "fair": self.fair,
@@ -121,13 +123,14 @@ class Certificate:
             "missing": self.missing,
             "spelling": self.spelling,
             "new_indices": list(self.new_indices),
-            "copies": [one._asdict() | {"indices": list(one.indices)} for one in self.copies],
-            "coverage": [one._asdict() for one in self.coverage],
+            "copies": [copies._asdict() | {"indices": list(copies.indices)} for copies in self.copies],
+            "coverage": [coverage._asdict() for coverage in self.coverage],
             "conflicts": [
-                one._asdict() | {"places": [place._asdict() for place in one.places]} for one in self.conflicts
+                conflict._asdict() | {"places": [place._asdict() for place in conflict.places]}
+                for conflict in self.conflicts
             ],
-            "violations": [one._asdict() for one in self.violations],
-            "witnesses": [list(one) for one in self.witnesses],
+            "violations": [violation._asdict() for violation in self.violations],
+            "witnesses": [list(witness) for witness in self.witnesses],
         }
 
     @classmethod
@@ -141,28 +144,28 @@ class Certificate:
 
     @classmethod
     def from_plain(cls, data: Any, path: str | Path | None = None) -> Certificate:
-        """What `plain` gave; `path` says where it stood."""
+        """The certificate of what `plain` returned; errors name `path`."""
         try:
             if not isinstance(data, dict) or data.get("format") != _VERSION:
                 raise ValueError(f'the field "format" is not {_VERSION!r}')
-            made = cls(
+            certificate = cls(
                 tuple(Witness(f, _values(i), from_json(o), e, n) for f, i, o, e, n in data["witnesses"]),
-                tuple(Violation(**one | {"inputs": _values(one["inputs"])}) for one in data["violations"]),
-                tuple(_conflict(**one) for one in data["conflicts"]),
-                tuple(Coverage(**one) for one in data["coverage"]),
+                tuple(Violation(**item | {"inputs": _values(item["inputs"])}) for item in data["violations"]),
+                tuple(_conflict(**item) for item in data["conflicts"]),
+                tuple(Coverage(**item) for item in data["coverage"]),
                 data["train"],
                 data["test"],
                 data["answered"],
                 data["by"],
                 tuple(data["given"]),
-                tuple(Copies(**one | {"indices": tuple(one["indices"])}) for one in data.get("copies", ())),
+                tuple(Copies(**item | {"indices": tuple(item["indices"])}) for item in data.get("copies", ())),
                 data.get("spelling"),
             )
-            if made.fair != data["fair"]:
-                raise ValueError('"fair" is not what the lists say')
+            if certificate.fair != data["fair"]:
+                raise ValueError('"fair" contradicts the lists of violations and conflicts')
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise FormatError(f"not a certificate: {error}", path=path) from None
-        return made
+        return certificate
 
 
 def _values(values: list[Any]) -> tuple[Outcome, ...]:
@@ -175,10 +178,10 @@ def _conflict(function: str, inputs: list[Outcome], outputs: list[Outcome], plac
 
 
 def certify(train: Corpus, test: Corpus | None = None, *, by: By = "type", given: Sequence[str] = ()) -> Certificate:
-    """Whether `train` shows all that `test` needs, or without a test set all that its own domains make possible.
+    """Whether `train` shows every fact that `test` needs; without a test set, every combination of the values it has.
 
-    Linear in the number of nodes. `by="node"` keeps a table for each position of one fixed tree instead of each node
-    type; functions named in `given` (patterns such as 'REL_*' as well) are taken as known.
+    It takes time linear in the number of nodes. `by="node"` treats each position of one fixed tree as a function,
+    instead of each node type. Functions named in `given`, or matched by a pattern such as 'REL_*', are taken as known.
     """
     facts = FactTable(by, given)
     trained = facts.add(train, facts=False)
@@ -200,7 +203,7 @@ def certify(train: Corpus, test: Corpus | None = None, *, by: By = "type", given
 
 
 class _Findings(NamedTuple):
-    """What a certificate is made of; `shown` are the needed facts that training shows."""
+    """The parts of a certificate; `shown` are the needed facts that training shows."""
 
     shown: npt.NDArray[np.int64]
     violations: tuple[Violation, ...]
@@ -211,9 +214,9 @@ class _Findings(NamedTuple):
 
 
 def _alone(facts: FactTable, trained: Shown) -> _Findings:
-    """Definition 2: training against everything that its own domains make possible."""
+    """Definition 2: training against every combination of its own values."""
     if not len(trained.corpus):
-        raise FairnessError("there are no training examples and no test set, so there is no function to speak of")
+        raise FairnessError("there are no training examples and no test set, so there is no function to certify")
     if trained.corpus.forest.link is not None:
         raise FairnessError(
             "these examples quote their own nodes, so not every combination of values can occur and Definition 2 "
@@ -226,7 +229,7 @@ def _alone(facts: FactTable, trained: Shown) -> _Findings:
 
 
 def _against(facts: FactTable, trained: Shown, test: Corpus) -> _Findings:
-    """Training against what a test set needs; the facts of the test set are added to the table."""
+    """Training against the facts that a test set needs; these are added to the table."""
     conflicts = conflicts_of(facts, trained, "train", trained)
     learned = len(facts)
     tested = facts.add(test, facts=False)
@@ -237,9 +240,9 @@ def _against(facts: FactTable, trained: Shown, test: Corpus) -> _Findings:
         Violation(function, inputs, *tested.place(int(tested.first[fact])))
         for fact, (function, inputs, _) in zip(missing, facts.rows(missing), strict=True)
     )
-    known = {(conflict.function, conflict.inputs) for conflict in conflicts}
+    known = {(conflict.function, exact_key(conflict.inputs)) for conflict in conflicts}
     later = conflicts_of(facts, trained, "test", tested)
-    conflicts += tuple(conflict for conflict in later if (conflict.function, conflict.inputs) not in known)
+    conflicts += tuple(conflict for conflict in later if (conflict.function, exact_key(conflict.inputs)) not in known)
     right = _answered(facts, trained, tested)
     copies = by_depth(trained.copies, tested.copies, test, right)
     coverage = _coverage(facts, needed, learned)
@@ -264,13 +267,13 @@ def _coverage(facts: FactTable, needed: npt.NDArray[np.int64], learned: int) -> 
 
 
 def _in_order(column: npt.NDArray[Any]) -> list[int]:
-    """Each number once, in the order in which they first occur: how a corpus numbers its names must not matter."""
+    """Each number once, by first occurrence: the result must not depend on how a corpus numbers its names."""
     _, first = np.unique(column, return_index=True)
     return [int(number) for number in column[np.sort(first)]]
 
 
 def _answered(facts: FactTable, trained: Shown, tested: Shown) -> Bools:
-    """Test examples that the learner gets right at every node, knowing only what training showed without conflict."""
+    """Test examples that the learner gets right at every node, from the facts of training that have no conflict."""
     unknown = np.ones(len(facts), np.bool_)
     unknown[: len(trained.clash)] = trained.clash >= 0
     return ComposedValues(tested.corpus, facts, *facts.compose_values(tested.corpus, unknown)).right_throughout
@@ -286,12 +289,12 @@ def _unseen_combinations(facts: FactTable) -> tuple[list[tuple[str, Inputs]], tu
         of_function = facts.function == function
         needed, shown = 0, int(of_function.sum())
         for count in _in_order(arity[of_function]):
-            own = np.flatnonzero(of_function & (arity == count))
-            inputs = facts.inputs[facts.start[own][:, None] + np.arange(count)]
+            same_arity = np.flatnonzero(of_function & (arity == count))
+            inputs = facts.inputs[facts.start[same_arity][:, None] + np.arange(count)]
             domains = [_in_order(column) for column in inputs.T]
             combinations = math.prod(map(len, domains))
             needed += combinations
-            if combinations > len(own) and len(unseen) < LISTED:
+            if combinations > len(same_arity) and len(unseen) < LISTED:
                 seen = set(map(tuple, inputs.tolist()))
                 new = (combination for combination in itertools.product(*domains) if combination not in seen)
                 for combination in itertools.islice(new, LISTED - len(unseen)):

@@ -1,15 +1,15 @@
-"""What COPY says and where it leads: the facts of quotations.
+"""The local facts of COPY: the number in its argument, and the position of the node that it leads to.
 
-    [MAX 2 6 0 1 ] X [COPY 1 ]          COPY(1) = 1: the word 1 stands for the node at position 1 in level order
+    [MAX 2 6 0 1 ] X [COPY 1 ]          COPY(1) = 1: the word 1 means the node at position 1 in level order
 
-A COPY reads its argument as a position, then takes the value of the node that stands there. The second step is part of
-the trees, which composition always takes as given; the first is a function of the argument alone, the same in all
-examples. Where a number is one token, nothing tells what 137 stands for until it has been copied once: COPY(137) = 137
-is a fact like MAX(2, 6) = 6, which training shows or does not. The input is what the text says and the output is where
-the link of the tree leads, so data in which the two disagree contradict themselves.
+A COPY does two things. It reads its argument as a position; then it takes the value of the node at that position. The
+links of the tree give the second step. The first step is a function of the argument alone, the same in all examples.
+Where a number is one token, a learner cannot know what 137 means before it has seen it copied: COPY(137) = 137 is a
+fact like MAX(2, 6) = 6, and training may lack it. Its input comes from the text and its output from the link, so data
+where text and link disagree have a conflict.
 
-Where numbers are spelled digit by digit there is no word that training could fail to show. Reading decimal numbers is
-then taken as known and COPY has no facts; indices that training never copied are still counted, as new ones.
+Where numbers are spelled by digits, no number is an unseen word. Reading decimal numbers is then taken as known, and
+COPY has no facts. Indices that training never copied are still counted, as new ones.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ Spelling: TypeAlias = Literal["words", "digits"]
 
 
 class Addresses(NamedTuple):
-    """The COPYs of a corpus in order: node, row, the number written there, the position that the link leads to."""
+    """The COPYs of a corpus in order: node, row, the number in the text, the position that the link leads to."""
 
     node: npt.NDArray[np.int64]
     row: npt.NDArray[np.int64]
     argument: npt.NDArray[np.int64]
     position: npt.NDArray[np.int64]
-    spelling: Spelling | None  # None where every argument has one digit: both spellings are the same
+    spelling: Spelling | None  # None if every argument has one digit, so that both spellings are the same
 
 
 class Copies(NamedTuple):
-    """Test examples of one depth: how many the memorising learner answers, and how many use indices new to it.
+    """Counts of the test examples of one depth: how many the memorising learner answers, how many use new indices.
 
-    `familiar` examples have no such index; `indices` are all that training never copies and these examples do.
+    An index is new if training never copies it. `familiar` examples have no new index; `indices` lists the new ones.
     """
 
     depth: int
@@ -53,7 +53,7 @@ class Copies(NamedTuple):
 
 
 def addresses(corpus: Corpus) -> Addresses | None:
-    """What stands at the COPYs of a corpus; None where nodes quote others without saying so in the text."""
+    """The COPYs of a corpus; None if its text has none, or its nodes never quote others."""
     forest = corpus.forest
     if forest.link is None or f"[{COPY}" not in corpus.vocabulary:
         return None
@@ -81,17 +81,17 @@ def addresses(corpus: Corpus) -> Addresses | None:
 
 
 def by_depth(train: Addresses | None, test: Addresses | None, corpus: Corpus, answered: Bools) -> tuple[Copies, ...]:
-    """The COPYs of a test corpus by the depth of its examples, against those of training."""
+    """Count the COPYs of a test corpus by the depth of its examples, and those that training lacks."""
     if test is None:
         return ()
     new = np.ones(len(test.row), np.bool_) if train is None else ~np.isin(test.argument, np.unique(train.argument))
     familiar = np.ones(len(corpus), np.bool_)
     familiar[test.row[new]] = False
-    found = []
+    groups = []
     for depth in np.unique(corpus.nesting).tolist():
         rows = corpus.nesting == depth
         here = rows[test.row]
-        found.append(
+        groups.append(
             Copies(
                 depth,
                 int(rows.sum()),
@@ -102,4 +102,4 @@ def by_depth(train: Addresses | None, test: Addresses | None, corpus: Corpus, an
                 tuple(np.unique(test.argument[here & new]).tolist()),
             )
         )
-    return tuple(found)
+    return tuple(groups)

@@ -1,14 +1,14 @@
-"""As few examples as can show everything, and training sets that lack exactly one thing.
+"""Smallest fair training sets (`minimal`), and training sets that lack exactly one fact (`mirror`).
 
     minimal(corpus)                        # FairSet(4 of 8 examples, the fewest possible)
     minimal(pool, test)                    # the fewest rows of the pool that are fair for a test set
     mirror(train, ("MAX", (3, 7)))         # the rows that never show MAX(3, 7); all other facts stay
 
-Which rows to keep is a set cover: every needed fact must be shown by a row. Two counts frame the answer. A greedy cover
-(again and again the row with the most new facts) is an upper bound; facts of which no row shows two each need a
-row of their own, and so many of them are a lower bound (class counting: 152 + 6 x 64 = 536 for fair NLI). Where the
-two meet the answer is exact. Where they do not, a problem that is small enough after reduction goes to an exact solver
-(HiGHS branch and bound), which has a time limit and reports the better bound that it proved by then.
+Which rows to keep is a set cover problem: some row must show each needed fact. Two counts bound the answer. A greedy
+cover, which always takes the row with the most new facts, is an upper bound. If no row shows two of a set of facts,
+each of them needs its own row, so their number is a lower bound (for fair NLI 152 + 6 x 64 = 536). If the two bounds
+are equal, the answer is exact. If not, small problems go to an exact solver (HiGHS branch and bound). It has a time
+limit and reports the best bound that it has proved by then.
 """
 
 from __future__ import annotations
@@ -27,23 +27,21 @@ from pomona.data.corpus import Corpus
 from pomona.fairness.facts import By, FactTable, Inputs
 from pomona.fairness.learner import conflicts_of, told
 
-EXACT_CELLS = 2_000_000  # entries of the incidence matrix that the exact solver is given
+EXACT_CELLS = 2_000_000  # largest incidence matrix, in entries, that is passed to the exact solver
 
 
 @dataclass(frozen=True, eq=False)
 class FairSet:
-    """Rows of a corpus that show all that is needed, and a proven bound below which no such set is."""
+    """Rows of a corpus that show every needed fact, and a proven lower bound on the size of such a set."""
 
     rows: npt.NDArray[np.int64]
     lower_bound: int
-    apart: tuple[
-        tuple[str, Inputs], ...
-    ]  # facts of which no row shows two: the reason for the bound, as far as it goes
+    apart: tuple[tuple[str, Inputs], ...]  # facts of which no row shows two: they prove a bound, maybe a weaker one
     of: int
 
     @property
     def exact(self) -> bool:
-        """No smaller set exists."""
+        """Whether this set is proven to be a smallest one."""
         return len(self.rows) == self.lower_bound
 
     def __repr__(self) -> str:
@@ -54,7 +52,7 @@ class FairSet:
 def minimal(
     corpus: Corpus, test: Corpus | None = None, *, by: By = "type", given: Sequence[str] = (), seconds: float = 10.0
 ) -> FairSet:
-    """The fewest rows of a corpus that show every fact that the corpus shows, or every one that a test set needs."""
+    """The fewest rows that show every fact of the corpus or, with a test set, every fact that the test set needs."""
     facts = FactTable(by, given)
     shown = facts.add(corpus)
     clashing = conflicts_of(facts, shown, "train", shown)
@@ -84,10 +82,10 @@ def mirror(
     by: By = "type",
     given: Sequence[str] = (),
 ) -> Corpus:
-    """Training data without one fact: rows that show it are dropped, every other fact stays.
+    """Training data without one fact: rows that show it are dropped, and every other fact stays.
 
-    A fact that only those rows show would go with them. It is restored from `pool` by rows that do not show the fact
-    in question, or if that cannot be done the mirror does not exist and the error says why.
+    Dropping rows may lose other facts. These are restored with rows of `pool` that do not show the dropped fact. If
+    that is impossible, the error names the facts that would be lost.
     """
     whole = train if pool is None else Corpus.concatenate([train, pool])
     facts = FactTable(by, given)
@@ -106,10 +104,10 @@ def mirror(
         lacking[members[start[row] : start[row + 1]]] = False
     helping = np.flatnonzero(~with_it & ~kept)
     for row in helping.tolist():
-        own = members[start[row] : start[row + 1]]
-        if lacking[own].any():
+        row_facts = members[start[row] : start[row + 1]]
+        if lacking[row_facts].any():
             kept[row] = True
-            lacking[own] = False
+            lacking[row_facts] = False
     if lacking.any():
         others = [
             "{}({})".format(f, ", ".join(map(str, i))) for f, i, _ in facts.rows(np.flatnonzero(lacking).tolist())
@@ -125,7 +123,7 @@ def mirror(
 def _incidence(
     corpus: Corpus, fact: npt.NDArray[np.int32], wanted: Bools
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The wanted facts of each row, each once, in order: offsets and facts."""
+    """The wanted facts of each row, sorted and without repetition: offsets, then facts."""
     nodes = np.flatnonzero(fact >= 0)
     nodes = nodes[wanted[fact[nodes]]]
     row, width = corpus.forest.tree[nodes] // corpus.width, np.int64(max(1, len(wanted)))
@@ -136,7 +134,7 @@ def _incidence(
 def cover(
     start: Ints, members: Ints, facts: int, seconds: float
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
-    """Rows that cover every member that occurs, members that stand apart, and a lower bound on the number of rows."""
+    """Rows that cover every member, members of which no row has two, and a lower bound on the number of rows."""
     chosen = _greedy(start, members, facts)
     chosen = _pruned(start, members, facts, chosen)
     apart = _stand_apart(start, members, facts)
@@ -158,7 +156,7 @@ def _greedy(start: Ints, members: Ints, facts: int) -> npt.NDArray[np.int64]:
     for row in range(rows):
         gain[row] = start[row + 1] - start[row]
         most = max(most, gain[row])
-    # A row waits in the bucket of the gain it last had; gains only fall, so a look at the top is enough.
+    # Each row is in the bucket of its last known gain. Gains only fall, so the top bucket is checked first.
     head, after = np.full(most + 1, -1, np.int64), np.full(rows, -1, np.int64)
     for row in range(rows - 1, -1, -1):
         after[row], head[gain[row]] = head[gain[row]], row
@@ -186,7 +184,7 @@ def _greedy(start: Ints, members: Ints, facts: int) -> npt.NDArray[np.int64]:
 
 @compiled
 def _pruned(start: Ints, members: Ints, facts: int, chosen: Ints) -> npt.NDArray[np.int64]:
-    """Drop chosen rows that the others make superfluous, the latest choice first."""
+    """Drop chosen rows whose facts the others cover, starting with the last one chosen."""
     times = np.zeros(facts, np.int64)
     for row in chosen:
         for place in range(start[row], start[row + 1]):
@@ -205,7 +203,7 @@ def _pruned(start: Ints, members: Ints, facts: int, chosen: Ints) -> npt.NDArray
 
 
 def _stand_apart(start: Ints, members: Ints, facts: int) -> npt.NDArray[np.int64]:
-    """Facts of which no row shows two, as many as a greedy choice finds: those that the fewest rows show first."""
+    """Facts of which no row shows two, chosen greedily: facts that few rows show come first."""
     order = np.argsort(members, kind="stable")
     rows = np.repeat(np.arange(len(start) - 1), np.diff(start))[order]
     where = np.searchsorted(members[order], np.arange(facts + 1))
@@ -216,7 +214,7 @@ def _stand_apart(start: Ints, members: Ints, facts: int) -> npt.NDArray[np.int64
 
 @compiled
 def _independent(where: Ints, rows: Ints, order: Ints, count_rows: int) -> npt.NDArray[np.int64]:
-    taken = np.zeros(count_rows, np.bool_)  # rows that show a fact chosen already
+    taken = np.zeros(count_rows, np.bool_)  # rows that show a chosen fact
     chosen = np.empty(len(order), np.int64)
     count = 0
     for fact in order:
@@ -234,13 +232,13 @@ def _independent(where: Ints, rows: Ints, order: Ints, count_rows: int) -> npt.N
 def _solved(
     start: Ints, members: Ints, facts: int, upper: int, seconds: float
 ) -> tuple[npt.NDArray[np.int64] | None, int]:
-    """Rows by branch and bound and the bound it proved; (None, 0) where the problem is too large to be tried."""
+    """Rows found by branch and bound, and the bound it proved; (None, 0) if the problem is too large to try."""
     if seconds <= 0 or len(members) > EXACT_CELLS:
         return None, 0
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_matrix
 
-    # Rows with the same facts are one choice.
+    # Of rows with the same facts, one is enough.
     sets: dict[bytes, int] = {}
     for row in range(len(start) - 1):
         sets.setdefault(np.asarray(members[start[row] : start[row + 1]], np.int64).tobytes(), row)
@@ -251,18 +249,18 @@ def _solved(
     entry = np.concatenate([members[start[row] : start[row + 1]] for row in distinct.tolist()])
     used, fact = np.unique(entry, return_inverse=True)
     shows = csr_matrix((np.ones(len(entry)), (fact, column)), shape=(len(used), len(distinct)))
-    found = milp(
+    solution = milp(
         np.ones(len(distinct)),
         constraints=LinearConstraint(shows, lb=1),
         integrality=np.ones(len(distinct)),
         bounds=Bounds(0, 1),
         options={"time_limit": float(seconds)},
     )
-    proven = getattr(found, "mip_dual_bound", None)
+    proven = getattr(solution, "mip_dual_bound", None)
     bound = 0 if proven is None or not math.isfinite(proven) else math.ceil(proven - 1e-6)
-    if found.x is None:
+    if solution.x is None:
         return None, min(bound, upper)
-    rows = distinct[found.x > 0.5]
+    rows = distinct[solution.x > 0.5]
     covered = np.zeros(facts, np.bool_)
     for row in rows.tolist():
         covered[members[start[row] : start[row + 1]]] = True

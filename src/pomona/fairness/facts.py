@@ -1,14 +1,14 @@
-"""Local facts: at this node, this function made this output of these inputs. All of them, counted in one compiled pass.
+"""Local facts: a function, its inputs and its output at one node. One compiled pass collects those of a corpus.
 
     facts = FactTable()
     train = facts.add(corpus)            # what the corpus shows; `train.fact[node]` is the number of each node's fact
     facts.rows(range(3))                 # [("C1", ("¬", "T"), "F"), ...]
 
-A function is a node's *type* (tied weights: one table for every MAX) or its position in the one tree that all examples
-share (Definition 1 of Geiger et al. 2019). An input is the tuple of the children's values; a leaf that has no value
-gives its type, a node that quotes another gives that one's value. A COPY with its argument is a function too, of the
-word to the position that it stands for (`copies`). Facts are numbered in the order in which they first occur, so those
-of the training set come first and whatever a test set adds is exactly what it was not shown.
+A function is a node's *type* (all MAX nodes share one table) or its position in the one tree that all examples share
+(Definition 1 of Geiger et al. 2019). The inputs of a node are its children's values. A leaf without a value counts with
+its type, a node that quotes another with the value of that node. COPY is a function too: it maps a number to a position
+(`copies`). Facts are numbered by first occurrence. The facts of training therefore come first, and the facts that a
+test set adds are exactly those that training lacks.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ class Shown:
     """What one corpus shows: the fact of each node, and the nodes whose output contradicts the table."""
 
     corpus: Corpus
-    fact: npt.NDArray[np.int32]  # empty if it was not asked for
-    first: npt.NDArray[np.int64]  # the node that first shows each fact of the table; -1 where none does
-    clash: npt.NDArray[np.int64]  # the first node that gives each fact another output than the table; -1 for none
-    copies: Addresses | None  # what stands at its COPYs, and where it leads
+    fact: npt.NDArray[np.int32]  # empty with `add(..., facts=False)`
+    first: npt.NDArray[np.int64]  # the first node that shows each fact of the table; -1 if none does
+    clash: npt.NDArray[np.int64]  # the first node with another output than the table has for the fact; -1 if none
+    copies: Addresses | None  # its COPYs, if it has any
 
     def place(self, node: int) -> tuple[int, int]:
-        """Example, and node counted from the example's first."""
+        """The example of a node, and the node's number within the example."""
         row = int(np.searchsorted(self.corpus.forest.start, node, side="right")) - 1
         row //= self.corpus.width
         return row, node - int(self.corpus.forest.start[row * self.corpus.width])
 
     def output(self, node: int) -> Outcome:
-        """What the function of a node makes of its inputs there: the node's value or, at a COPY, a position."""
+        """The output of the function at a node: the node's value or, at a COPY, a position."""
         if self.copies is not None and self.corpus.forest.links[node]:
             return int(self.copies.position[np.searchsorted(self.copies.node, node)])
         value: Outcome = self.corpus.outcomes[self.corpus.values[node]]
@@ -60,11 +60,11 @@ class Shown:
 
 
 class FactTable:
-    """Every (function, inputs) seen so far with its first output; corpora are added one after the other."""
+    """Every (function, inputs) seen so far, with its first output; corpora are added one after the other."""
 
     def __init__(self, by: By = "type", given: Sequence[str] = ()) -> None:
         if by not in ("type", "node"):
-            raise SpecError(f"by={by!r}: functions are told apart by 'type' or by 'node'")
+            raise SpecError(f"by={by!r}: a function is a node's 'type' or a 'node' of the tree")
         self.by, self.given = by, tuple(given)
         self._functions: dict[str, int] = {}
         self._values = Interner()
@@ -99,7 +99,7 @@ class FactTable:
 
     @property
     def output(self) -> npt.NDArray[np.int32]:
-        """[facts]: the number of the value that each gives."""
+        """[facts]: the output of each, as the number of a value."""
         return self._output[: self._count]
 
     @property
@@ -113,7 +113,7 @@ class FactTable:
         return self._inputs[: int(self._start[self._count])]
 
     def rows(self, facts: Iterable[int]) -> Iterator[tuple[str, Inputs, Outcome]]:
-        """Function, inputs and output of these facts, in words."""
+        """Function, inputs and output of these facts, as names and values."""
         functions, values = self.functions, self.values
         function, output, start = self.function.tolist(), self.output.tolist(), self.start.tolist()
         inputs = [values[value] for value in self.inputs.tolist()]
@@ -121,16 +121,16 @@ class FactTable:
             yield functions[function[fact]], tuple(inputs[start[fact] : start[fact + 1]]), values[output[fact]]
 
     def numbered(self, facts: Iterable[tuple[str, Inputs]]) -> list[int]:
-        """The numbers of facts given in words; one that is not in the table is an error."""
+        """The numbers of facts given by name and values; a fact that is not in the table is an error."""
         known = {(function, inputs): fact for fact, (function, inputs, _) in enumerate(self.rows(range(len(self))))}
-        found = []
+        numbers = []
         for function, inputs in facts:
             if (function, tuple(inputs)) not in known:
                 near = did_you_mean(function, self.functions) if function not in self._functions else ""
                 shown = ", ".join(map(str, inputs))
                 raise FairnessError(f"no example shows {function}({shown}). {near}".rstrip())
-            found.append(known[function, tuple(inputs)])
-        return found
+            numbers.append(known[function, tuple(inputs)])
+        return numbers
 
     # -- adding and asking -----------------------------------------------------------------------------------------
 
@@ -156,9 +156,10 @@ class FactTable:
         return Shown(corpus, fact, first[: self._count], clash[: self._count], copies)
 
     def compose_values(self, corpus: Corpus, undefined: Bools) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """Algorithm 1 on every example: composed and given values of every node, as numbers; UNKNOWN for a miss.
+        """Algorithm 1 on every example: the composed value and the corpus's value of every node, as numbers.
 
-        Facts that are `undefined` count as missing; nodes of functions taken as given have the value they are given.
+        A composed value is UNKNOWN if a fact that it needs is missing; facts marked `undefined` count as missing. Nodes
+        of functions taken as given keep the value that the corpus gives them.
         """
         tables, _ = self._tables(corpus)
         composed, gold = np.empty((2, len(corpus.forest.symbol)), np.int32)
@@ -172,17 +173,19 @@ class FactTable:
         return composed, gold
 
     def _scratch(self, corpus: Corpus) -> npt.NDArray[np.int32]:
-        """Room for the values of the largest example's nodes."""
+        """An array that has room for the values of the largest example."""
         starts = corpus.forest.start[:: corpus.width]
         return np.empty(int(np.diff(starts).max(initial=0)) + 1, np.int32)
 
     def _tables(self, corpus: Corpus) -> tuple[_Columns, Addresses | None]:
-        """A corpus as the compiled loops take it: what its symbols and values are called in this table."""
+        """The arrays of a corpus for the compiled loops, with symbols and values renumbered as in this table."""
         forest = corpus.forest.checked()
         if len(corpus.values) and not -1 <= int(corpus.values.min()) <= int(corpus.values.max()) < len(corpus.outcomes):
             node = int(np.argmax((corpus.values < -1) | (corpus.values >= len(corpus.outcomes))))
             value = corpus.values[node]
-            raise FairnessError(f"{where(corpus, node)}: the value {value} is no place among {len(corpus.outcomes)}")
+            raise FairnessError(
+                f"{where(corpus, node)}: value number {value} is outside the {len(corpus.outcomes)} outcomes"
+            )
         arity = forest.arity
         leaf_value = np.array([self._value(name) for name in forest.names], np.int32)
         value = np.array([*(self._value(outcome) for outcome in corpus.outcomes), UNKNOWN], np.int32)
@@ -205,7 +208,7 @@ class FactTable:
         ), copies  # fmt: skip
 
     def _addressed(self, corpus: Corpus, copies: Addresses | None) -> tuple[Ints, Ints]:
-        """What is written at each COPY and the position it stands for, as values; and where those of each row begin."""
+        """Argument and position of each COPY, as numbers of values; and where the COPYs of each row begin."""
         quote_start = np.zeros(len(corpus) + 1, np.int64)
         nothing = np.empty((0, 2), np.int32)
         if copies is None:
@@ -214,16 +217,16 @@ class FactTable:
         if len(spellings) > 1:
             raise FairnessError(
                 f"{where(corpus, int(copies.node[0]))}: arguments of COPY are written as {copies.spelling} here and as "
-                f"{self.spelling} before; write both sets alike"
+                f"{self.spelling} before; write both in the same way"
             )
         self.spelling = copies.spelling or self.spelling
         if self.spelling == "digits":
             return nothing, quote_start
         np.cumsum(np.bincount(copies.row, minlength=len(corpus)), out=quote_start[1:])
         both = np.column_stack([copies.argument, copies.position])
-        numbers, place = np.unique(both, return_inverse=True)
+        numbers, index = np.unique(both, return_inverse=True)
         value = np.array([self._value(number) for number in numbers.tolist()], np.int32)
-        return value[place.reshape(both.shape)], quote_start
+        return value[index.reshape(both.shape)], quote_start
 
     def _value(self, value: Outcome) -> int:
         return self._values.add(value)
@@ -240,19 +243,19 @@ class FactTable:
         if other.any():
             row = int(np.argmax(other))
             raise FairnessError(
-                f"{where(corpus, int(start[row]), whole=True)}: this tree is not shaped like those before it; "
-                "tables by node need one tree for all examples. Tell functions apart by type."
+                f"{where(corpus, int(start[row]), whole=True)}: this tree does not have the shape of those before it; "
+                "by='node' needs the same tree for all examples. Use by='type'."
             )
         self._shape = shape.copy()
-        # The compiled loops take the position for the number, so every position has one, leaves as well.
+        # In the compiled loops a position is the number of its function, so leaves need numbers as well.
         self._functions = {f"node {node}": node for node in range(len(shape))}
 
     def _lacking(self, corpus: Corpus, node: int) -> FairnessError:
-        """Why a node cannot be used: an inner node without a value, or a quotation that says otherwise."""
+        """Why a node cannot be used: an inner node without a value, or a quoting node with a different value."""
         name = corpus.forest.names[corpus.forest.symbol[node]]
         if corpus.forest.links[node]:
             return FairnessError(
-                f"{where(corpus, node)}, {name!r}: the node quotes another one but has a value of its own"
+                f"{where(corpus, node)}, {name!r}: the node quotes another one but has a different value"
             )
         return FairnessError(
             f"{where(corpus, node)}, {name!r}: an inner node without a value; a certificate needs the output of every "
@@ -260,7 +263,7 @@ class FactTable:
         )
 
     def _grow(self, example: int) -> None:
-        """Twice the room, or as much as the largest example could need; the hash table stays less than half full."""
+        """Double the room, or more if the largest example could need it; the hash table stays less than half full."""
         room = max(2 * len(self._function), self._count + example + 1)
         self._function, self._output = _wider(self._function, room), _wider(self._output, room)
         self._start = _wider(self._start, room + 1)
@@ -274,7 +277,7 @@ class FactTable:
 
 
 def known_functions(given: Sequence[str], functions: Iterable[str]) -> set[str]:
-    """The functions that names or patterns such as 'REL_*' stand for."""
+    """The functions that these names, or patterns such as 'REL_*', match."""
     return {name for pattern in given for name in fnmatch.filter(functions, pattern)}
 
 
@@ -282,16 +285,16 @@ def where(corpus: Corpus, node: int, *, whole: bool = False) -> str:
     """File, line and node, as far as they are known."""
     tree = int(np.searchsorted(corpus.forest.start, node, side="right")) - 1
     row = tree // corpus.width
-    place = [str(corpus.origin["path"])] if "path" in corpus.origin else []
-    place.append(f"line {corpus.lines[row]}" if corpus.lines is not None else f"example {row}")
-    place += [f"id {corpus.ids[row]!r}"] if corpus.ids is not None else []
+    parts = [str(corpus.origin["path"])] if "path" in corpus.origin else []
+    parts.append(f"line {corpus.lines[row]}" if corpus.lines is not None else f"example {row}")
+    parts += [f"id {corpus.ids[row]!r}"] if corpus.ids is not None else []
     if not whole:
-        place.append(f"node {node - int(corpus.forest.start[row * corpus.width])} ({_path(corpus, tree, node)})")
-    return ", ".join(place)
+        parts.append(f"node {node - int(corpus.forest.start[row * corpus.width])} ({_path(corpus, tree, node)})")
+    return ", ".join(parts)
 
 
 def _path(corpus: Corpus, tree: int, node: int) -> str:
-    """The way to a node as JSON would write it: tree.children[2].children[0]."""
+    """The path to a node in JSON, for example tree.children[2].children[0]."""
     forest, steps = corpus.forest, []
     offsets, children = forest.children
     while forest.parent[node] >= 0:

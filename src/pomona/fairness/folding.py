@@ -1,13 +1,14 @@
-"""Lists folded into transitions: what it takes to know an operator of ListOps is far less than all its lists.
+"""Folding: write each list of ListOps as a chain of transitions, of which there are far fewer than lists.
 
     [MAX 2 9 4 ]     MAX·next(MAX·next(MAX·first(2), 9), 4)     first(2) = 2, next(2, 9) = 9, next(9, 4) = 9
     [MED 2 9 4 ]     MED·last(MED·next(MED·next(MED·first(2), 9), 4))          states are {2}, {2,9}, {2,4,9}
 
-Taken as one table each, operators on 2 to 5 digits have 10^2 + ... + 10^5 = 111,100 inputs, and no data set of the
-field shows them all. Read from left to right, MIN, MAX, SM, FIRST and LAST carry one digit along, so each is settled by
-10 first and 100 next inputs; MED carries the multiset of what it has seen and needs one step more at the end.
-`fold(corpus)` gives a corpus of such trees, ready to be certified; `fair_for(train, test)` adds to a training set the
-flat lists that its test set needs, which makes depth generalisation fair without showing any depth.
+As one table, an operator on 2 to 5 digits has 10^2 + ... + 10^5 = 111,100 inputs. No data set of the field shows them
+all. Read from left to right, MIN, MAX, SM, FIRST and LAST need to remember one digit, so 10 inputs of `first` and 100
+of `next` determine each of them. MED remembers the multiset of its arguments so far and needs a `last` step.
+`fold(corpus)` returns the corpus of folded trees, which can be certified. `fair_for(train, test)` adds to a training
+set the flat lists that its test set needs: generalisation to greater depth is then fair, although no deep example was
+added.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from pomona.trees.rules import FIRST, LAST, MAX, MED, MIN, SM, counted
 BEGIN, STEP, END = "first", "next", "last"
 _SEPARATOR: Final = "·"
 _DIGITS = 10
-_MOST = 63  # arguments; a multiset is ten counts of six bits
+_MOST = 63  # arguments of a list: a multiset is stored as ten counts of six bits
 
 
 def fold(corpus: Corpus) -> Corpus:
@@ -48,7 +49,7 @@ def fold(corpus: Corpus) -> Corpus:
             "examples that quote their own nodes cannot be folded; certify whole lists, or take operators as given"
         )
     if forest.arity.max(initial=0) > _MOST:
-        raise FairnessError(f"a list of {forest.arity.max()} arguments; multisets of at most {_MOST} are counted")
+        raise FairnessError(f"a list has {forest.arity.max()} arguments; lists of at most {_MOST} can be folded")
     inner = np.unique(forest.symbol[~forest.leaf]).tolist()
     number = np.full(len(forest.names), -1, np.int64)
     for symbol in inner:
@@ -70,13 +71,13 @@ def fold(corpus: Corpus) -> Corpus:
     symbol, parent, state, is_set = _fold(
         forest.symbol, forest.parent, forest.arity, forest.start, value, number, first, start
     )
-    # A multiset becomes an outcome of its own, behind the digits.
-    sets, place = np.unique(state[is_set], return_inverse=True)
+    # Each multiset becomes an outcome, after the digits.
+    sets, set_number = np.unique(state[is_set], return_inverse=True)
     outcomes: tuple[Outcome, ...] = (*range(_DIGITS), *map(_set_name, sets.tolist()))
     if len(outcomes) > np.iinfo(np.int16).max:
         raise FairnessError(f"MED goes through {len(sets):,} multisets here, more than a corpus can number")
     values = state.astype(np.int64)
-    values[is_set] = _DIGITS + place
+    values[is_set] = _DIGITS + set_number
     return dataclasses.replace(
         corpus,
         forest=Forest(symbol, parent, start, names),
@@ -94,7 +95,7 @@ def _set_name(tally: int) -> str:
 
 @compiled
 def _sizes(symbol: Ints, parent: Ints, arity: Ints, number: Ints) -> npt.NDArray[np.int64]:
-    """Nodes that each becomes: a digit stays, a list is its last transition, an argument adds one to its list."""
+    """How many nodes each node becomes: a digit itself, a MED its last step, and an argument one step of its list."""
     sizes = np.zeros(len(symbol), np.int64)
     for node in range(len(symbol)):
         sizes[node] = (arity[node] == 0 or number[symbol[node]] == MED) + (parent[node] >= 0)
@@ -162,15 +163,15 @@ def demonstration(function: str, inputs: Inputs) -> str:
 
 
 def fair_for(train: Corpus, test: Corpus, *, folded: bool = True) -> tuple[Corpus, Certificate]:
-    """Train with the flat lists that test needs and train does not show, and the certificate that this is fair.
+    """Train with the flat lists that test needs and train lacks, and the certificate that the result is fair.
 
-    The certificate is about `fold(train)` and `fold(test)`, or with `folded=False` about whole lists. A list of digits
-    has nesting depth 1, so the depths of train stay what they were.
+    The certificate is about `fold(train)` and `fold(test)`, or with `folded=False` about whole lists. A flat list has
+    nesting depth 1, so train becomes no deeper.
     """
     certificate = _certified(train, test, folded)
     if certificate.conflicts:
         raise FairnessError(f"train and test contradict each other: {certificate.conflicts[0]}")
-    texts = dict.fromkeys(demonstration(one.function, one.inputs) for one in certificate.violations)
+    texts = dict.fromkeys(demonstration(fact.function, fact.inputs) for fact in certificate.violations)
     if not texts:
         return train, certificate
     extra = corpus_of_trees(brackets.read(list(texts)))

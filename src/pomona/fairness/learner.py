@@ -1,14 +1,14 @@
 """Composition trees and the learner that fairness is defined by (Geiger et al. 2019, section 3).
 
-    learned = learn(train)                       # Algorithm 2: remember what every function made of every input
+    learned = learn(train)                       # Algorithm 2: remember the output of every input
     learned.table("C1")                          # {("¬", "T"): "F", ("¬", "F"): "T", ...}
     compose_values(learned, test).right.mean()   # Algorithm 1: look up, from the leaves to the root
 
-A training set is fair if this learner, which does nothing but remember, then answers everything. What the paper's text
-leaves open is decided so: a child that is a leaf counts with its input; a look-up that misses is undefined, and so is
-everything above it; two examples that give one input two outputs are a conflict, and that entry is undefined rather
-than the last one heard. Tables belong to node types (`by="type"`, tied functions, any trees) or to the positions of one
-fixed tree (`by="node"`, Definition 1). Functions named in `given` are known beforehand and never looked up.
+A training set is fair if this learner, which only remembers, then answers everything. The paper leaves three cases
+open. Here a child that is a leaf counts with its input. A look-up that misses is undefined, and so is every node above
+it. If two examples give one input two outputs, this is a conflict and the entry is undefined. Each node type has a
+table (`by="type"`, for any trees), or each position of one fixed tree has one (`by="node"`, Definition 1). Functions
+named in `given` are taken as known and never looked up.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pomona.fairness.tables import UNKNOWN
 
 
 class Place(NamedTuple):
-    """A node of an example: "train" or "test", the example's row, the node counted from the example's first."""
+    """A node: the split ("train" or "test"), the row of its example, and its number within the example."""
 
     split: str
     example: int
@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
 
 class Conflict(NamedTuple):
-    """One input, two outputs: no function does that, so the data do not follow the tree."""
+    """One input with two outputs, so that no function fits the data."""
 
     function: str
     inputs: Inputs
@@ -47,7 +47,7 @@ class Conflict(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CompositionTree:
-    """What has been learned: a table for each function, partial where training was silent."""
+    """What was learned: for each function a table of the inputs that training shows."""
 
     facts: FactTable
     conflicts: tuple[Conflict, ...]
@@ -58,7 +58,7 @@ class CompositionTree:
         return [self.facts.functions[number] for number in np.unique(self.facts.function).tolist()]
 
     def table(self, function: str) -> dict[Inputs, Outcome]:
-        """Inputs to output, as far as training showed them without contradiction."""
+        """The output of each input that training shows without conflict."""
         if function not in self.functions:
             raise SpecError(f"no function is called {function!r}. {did_you_mean(function, self.functions)}")
         number = self.facts.functions.index(function)
@@ -75,11 +75,11 @@ class CompositionTree:
 
 @dataclass(frozen=True, eq=False)
 class ComposedValues:
-    """The values that a composition tree gives to the nodes of a corpus, beside those that the corpus gives."""
+    """The values that a composition tree computes for the nodes of a corpus, and the values in the corpus."""
 
     corpus: Corpus
     facts: FactTable
-    composed: npt.NDArray[np.int32]  # the value of every node as the facts number values; UNKNOWN for undefined
+    composed: npt.NDArray[np.int32]  # the value of every node, as a number in `facts.values`; UNKNOWN if undefined
     gold: npt.NDArray[np.int32]
 
     @cached_property
@@ -111,7 +111,7 @@ class ComposedValues:
 
 
 def learn(train: Corpus, *, by: By = "type", given: Sequence[str] = (), conflicts: str = "raise") -> CompositionTree:
-    """Algorithm 2. Data that contradict themselves are an error, or with `conflicts="record"` leave those entries open.
+    """Algorithm 2. A conflict in the data is an error; with `conflicts="record"` its entry stays undefined.
 
     learn(train).table("C1")      {('¬', 'F'): 'T', ('ε', 'F'): 'F', ('¬', 'T'): 'F', ('ε', 'T'): 'T'}
     """
@@ -120,29 +120,29 @@ def learn(train: Corpus, *, by: By = "type", given: Sequence[str] = (), conflict
     facts = FactTable(by, given)
     shown = facts.add(train, facts=False)
     check_given(facts)
-    found = conflicts_of(facts, shown, "train", shown)
-    if found and conflicts == "raise":
-        raise FairnessError(told(found[0], {"train": train}))
-    return CompositionTree(facts, found)
+    in_train = conflicts_of(facts, shown, "train", shown)
+    if in_train and conflicts == "raise":
+        raise FairnessError(told(in_train[0], {"train": train}))
+    return CompositionTree(facts, in_train)
 
 
 def compose_values(tree: CompositionTree, corpus: Corpus) -> ComposedValues:
-    """Algorithm 1 on every example of a corpus; the values that the corpus gives are only kept for comparison."""
+    """Algorithm 1 on every example of a corpus; the corpus's own values are only kept for comparison."""
     return ComposedValues(corpus, tree.facts, *tree.facts.compose_values(corpus, tree.undefined))
 
 
 def conflicts_of(facts: FactTable, train: Shown, split: str, shown: Shown) -> tuple[Conflict, ...]:
-    """The conflicts that `shown` has with the table, each with the place that said otherwise before."""
+    """The conflicts of `shown` with the table, each with the two nodes that disagree."""
     clashing = np.flatnonzero(shown.clash >= 0).tolist()
-    made = []
+    conflicts = []
     for fact, (function, inputs, output) in zip(clashing, facts.rows(clashing), strict=True):
         node = int(shown.clash[fact])
         earlier = train if fact < len(train.first) and train.first[fact] >= 0 else shown
         before = Place("train" if earlier is train else split, *earlier.place(int(earlier.first[fact])))
-        made.append(
+        conflicts.append(
             Conflict(function, inputs, (output, shown.output(node)), (before, Place(split, *shown.place(node))))
         )
-    return tuple(made)
+    return tuple(conflicts)
 
 
 def told(conflict: Conflict, corpora: dict[str, Corpus]) -> str:
@@ -156,7 +156,7 @@ def told(conflict: Conflict, corpora: dict[str, Corpus]) -> str:
 
 
 def check_given(facts: FactTable) -> None:
-    """Every name or pattern in `given` must stand for some function."""
+    """Raise an error if a name or pattern in `given` matches no function."""
     for pattern in facts.given:
         if not known_functions([pattern], facts.functions):
             near = did_you_mean(pattern, facts.functions)

@@ -1,8 +1,8 @@
-"""The loops of `facts`, compiled: look a fact up, collect those of a corpus, compose values by look-up.
+"""The compiled loops of `facts`: look up a fact, collect the facts of a corpus, compose values by look-up.
 
-A table is open addressing over `slots`; fact number f is functions[f] with the inputs pool[start[f]:start[f + 1]]. It
-hashes but never trusts a hash: equal means equal inputs. A quoting node that has an address (a COPY with its argument)
-has a fact as well: what is written there is the input, the position that it stands for is the output.
+A table is a hash table with open addressing in `slots`. Fact number f is functions[f] with the inputs
+pool[start[f]:start[f + 1]]. Inputs are always compared in full, never by hash alone. A quoting node with an address (a
+COPY with its argument) has a fact too: the number written there is the input, the position that it means the output.
 """
 
 from __future__ import annotations

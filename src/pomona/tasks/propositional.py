@@ -2,11 +2,13 @@
 
     T ⇒ ¬ F        C2(T, ⇒, C1(¬, F))        ->   T
 
-A sentence of depth 0 is a truth value; one of depth d is `left ⇒ ¬ right` with two sentences of depth d - 1: the node
-C1 applies a unary operator (¬, or ε, which does nothing) to the right one, C2 the connective to both. Depth 1 with ⇒
-alone are the paper's eight sentences, of whose 70 splits into halves exactly 4 are fair. Every split made here is fair:
-train holds a small core of sentences that shows each function every input, by node type or, harder to meet, at every
-position of the tree (`fair_by`), and no sentence of the core is ever drawn for dev or test.
+A sentence of depth 0 is a truth value. One of depth d is `left ⇒ ¬ right` with two sentences of depth d - 1. The node
+C1 applies a unary operator (¬, or ε, which changes nothing) to the right sentence; C2 applies the connective to both.
+At depth 1, with ⇒ alone, these are the eight sentences of the paper; of their 70 splits into halves exactly 4 are fair.
+
+Every split generated here is fair. Train holds a core: a few sentences that show each function every input. A function
+is a node type or, which takes more sentences, a position in the tree (`fair_by`). Dev and test have no sentence of the
+core.
 """
 
 from __future__ import annotations
@@ -43,10 +45,10 @@ CONNECTIVES: Final[dict[str, Callable[[bool, bool], bool]]] = {
 }
 UNARY: Final[dict[str, Callable[[bool], bool]]] = {"¬": lambda value: not value, "ε": lambda value: value}
 VALUES: Final = ("T", "F")  # in the order in which sentences are numbered
-OUTCOMES: Final = ("F", "T")  # a value's place is its truth
+OUTCOMES: Final = ("F", "T")  # the position of a value is its truth
 APPLY, JOIN = "C1", "C2"
 LARGEST_SPACE = 1 << 20  # sentences that `every_sentence` writes out
-_POOL = 1 << 12  # sentences among which a core is looked for where the space is larger
+_POOL = 1 << 12  # sentences from which a core is first chosen, if the space is larger
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"train": 4, "dev": 0, "test": 4, "split_seed": 1},
@@ -65,7 +67,7 @@ class Propositional(Task):
     depth: int = 1
     connectives: tuple[str, ...] = ("⇒",)
     unary: tuple[str, ...] = ("¬", "ε")
-    fair_by: str = "type"  # what the core shows in full: each node type, or each position of the tree
+    fair_by: str = "type"  # "type": the core shows each node type every input; "node": each position of the tree
     split_seed: int = 0  # which of the many cores
     part: str = ""  # the split that a distribution draws for; set by `distribution`
 
@@ -89,9 +91,8 @@ class Propositional(Task):
             raise SpecError(f"{wanted:,} sentences were asked for; depth {self.depth} has {self.space:,}")
         super().__post_init__()
         facts = 4 * len(self.connectives) + 2 * len(self.unary)
-        most = facts * (
-            1 if self.fair_by == "type" else 2**self.depth - 1
-        )  # no core is larger; it need not be made here
+        # No core is larger than `most`, so with that many sentences the core need not be built here.
+        most = facts * (1 if self.fair_by == "type" else 2**self.depth - 1)
         if not self.part and 0 < self.train < most and self.train < len(self.core()):
             raise SpecError(
                 f"train = {self.train}: a fair training set holds the {len(self.core())} sentences of its core"
@@ -147,7 +148,7 @@ class Propositional(Task):
         return (*VALUES, *self.connectives, *self.unary)
 
     def _tokens(self, chosen: Bytes) -> Bytes:
-        """The word at each leaf, from which of its kind it is."""
+        """The token at each leaf, from its number among the words of its kind."""
         base = {"value": 0, "connective": 2, "unary": 2 + len(self.connectives)}
         return chosen + np.array([base[kind] for kind in _leaf_kinds(self.depth)], np.uint8)
 
@@ -191,8 +192,8 @@ class Propositional(Task):
     @classmethod
     def node_values(cls, corpus: Corpus) -> npt.NDArray[np.int16]:
         """The truth of every node."""
-        place = {outcome: number for number, outcome in enumerate(corpus.outcomes)}
-        table = np.array([*(place.get(outcome, -2) for outcome in OUTCOMES), -1], np.int16)
+        position = {outcome: number for number, outcome in enumerate(corpus.outcomes)}
+        table = np.array([*(position.get(outcome, -2) for outcome in OUTCOMES), -1], np.int16)
         return table[_truth(corpus.forest)]
 
 
@@ -216,7 +217,7 @@ def _all_choices(task: Propositional) -> Bytes:
 
 @cache
 def _core(task: Propositional) -> Bytes:
-    """A cover by greedy choice among shuffled sentences; larger pools until it is fair on the whole space."""
+    """A greedy cover from a pool of random sentences; the pool grows until the cover is fair for all sentences."""
     key = stream_key("propositional", "core", task.depth, task.connectives, task.unary, task.fair_by, task.split_seed)
     size = _POOL
     while True:
@@ -281,9 +282,9 @@ def _truth(forest: Forest) -> npt.NDArray[np.int16]:
     for low, high in zip(levels[1:-1].tolist(), levels[2:].tolist(), strict=True):
         level = order[low:high]
         apply, join = (level[forest.symbol[level] == names.get(name, -1)] for name in (APPLY, JOIN))
-        operator, argument = (children[offsets[apply] + place] for place in range(2))
+        operator, argument = (children[offsets[apply] + child] for child in range(2))
         values[apply] = unary[forest.symbol[operator], values[argument]]
-        left, connective, right = (children[offsets[join] + place] for place in range(3))
+        left, connective, right = (children[offsets[join] + child] for child in range(3))
         values[join] = binary[forest.symbol[connective], values[left], values[right]]
     return values
 

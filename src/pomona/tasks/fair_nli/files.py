@@ -1,10 +1,10 @@
-"""Sentence pairs as SNLI writes them: one object a line with `sentence1`, `sentence2` and `gold_label`.
+"""Sentence pairs in the format of SNLI: one JSON object a line with `sentence1`, `sentence2` and `gold_label`.
 
     {"gold_label": "neutral", "sentence1": "every sadj7 snoun3 ...", "sentence2": "no sadj7 ...", "pairID": "7f0c..."}
 
-For pairs of the fair NLI fragment: nine tokens a sentence. Reading rebuilds the aligned tree, works out the values of
-its nodes from the words and keeps the label that the file gives, so that a round trip changes nothing and a file from
-elsewhere can be verified by the rules of `fair_nli`, and certified. An unknown field is an error, never dropped.
+It holds pairs of the fair NLI fragment, with nine tokens a sentence. Reading rebuilds the aligned tree, computes the
+values of its nodes from the words, and keeps the label of the file. So writing and reading change nothing, and files
+from elsewhere can be verified and certified. An unknown field is an error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 class Writer:
-    """Lines of JSON, chunk after chunk."""
+    """Write lines of JSON, one chunk of examples after the other."""
 
     def __init__(self, path: Path, shown: Path) -> None:
         self._file, self._shown = path.open("w", encoding="utf-8", newline="\n"), shown
@@ -63,11 +63,11 @@ class Writer:
 
 
 def read(path: Path) -> Corpus:
-    """Every line, checked; an error names the line."""
+    """Read and check every line; an error names the line."""
     labels = {label.text: int(label) for label in Label}
     vocabulary: dict[str, int] = {}
     tokens: list[int] = []
-    given: list[int] = []
+    targets: list[int] = []
     ids: dict[str, int] = {}
     data = read_bytes(path)
     lines = data.split(b"\n")
@@ -78,7 +78,7 @@ def read(path: Path) -> Corpus:
         if row["gold_label"] not in labels:
             message = f'"gold_label" is {row["gold_label"]!r}; expected {", ".join(labels)}'
             raise FormatError(message, path=path, line=number)
-        given.append(labels[row["gold_label"]])
+        targets.append(labels[row["gold_label"]])
         for name in ("sentence1", "sentence2"):
             words = row[name].split(" ")
             if len(words) != 9 or not all(words):
@@ -90,17 +90,17 @@ def read(path: Path) -> Corpus:
             if before != number:
                 message = f"the pairID {row['pairID']!r} stands on line {before} already"
                 raise FormatError(message, path=path, line=number)
-    if not given:
+    if not targets:
         raise FormatError("the file holds no rows", path=path)
-    if len(ids) not in (0, len(given)):
-        raise FormatError(f"{len(ids)} of {len(given)} lines have a pairID; give one to all or to none", path=path)
+    if len(ids) not in (0, len(targets)):
+        raise FormatError(f"{len(ids)} of {len(targets)} lines have a pairID; give one to all or to none", path=path)
     try:
-        corpus = aligned(np.array(tokens, np.uint32).reshape(-1, 18), tuple(vocabulary), given=np.array(given))
+        corpus = aligned(np.array(tokens, np.uint32).reshape(-1, 18), tuple(vocabulary), given=np.array(targets))
     except FormatError as error:
-        pair, found, message = str(error).removeprefix("pair ").partition(": ")
-        line = int(pair) + 1 if found and pair.isdigit() else None
+        pair, colon, message = str(error).removeprefix("pair ").partition(": ")
+        line = int(pair) + 1 if colon and pair.isdigit() else None
         raise FormatError(message if line else str(error), path=path, line=line) from None
-    corpus = replace(corpus, origin={"path": str(path), "task": "fair_nli"}, lines=np.arange(1, len(given) + 1))
+    corpus = replace(corpus, origin={"path": str(path), "task": "fair_nli"}, lines=np.arange(1, len(targets) + 1))
     if not ids or all(name == f"{key:016x}" for name, key in zip(ids, corpus.keys.tolist(), strict=True)):
         return corpus
     return replace(corpus, ids=tuple(ids))
@@ -118,7 +118,7 @@ def _row(raw: bytes, path: Path, line: int) -> dict[str, Any]:
         raise FormatError('a line is an object with "sentence1", "sentence2" and "gold_label"', path=path, line=line)
     unknown = sorted(set(row) - _FIELDS)
     if unknown:
-        raise FormatError(f"the field {unknown[0]!r} is not one we can keep; remove it", path=path, line=line)
+        raise FormatError(f"the field {unknown[0]!r} is unknown; remove it", path=path, line=line)
     return dict(row)
 
 

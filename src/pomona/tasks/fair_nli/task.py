@@ -3,13 +3,15 @@
     every sadj7 snoun3 emptystring emptystring verb12 some oadj1 onoun9
     no    sadj7 snoun3 doesnot     adv5        verb12 some oadj1 onoun9         ->   neutral
 
-A pair of sentences has one of 524,288 encodings (`logic.fragment`), a split is a set of them. `redundancy` 0 is
-the hardest fair training space (536 encodings), 1 holds nothing out; test and dev have encodings that train has not.
-Every split has its labels in equal thirds, to within one. Train begins with a core, so it is fair at any size that
-holds the core. `lexical="given"` is the paper's reading: the core shows every input of the nodes that compose (536
-pairs), while of the pairs of words only those that happen to be drawn are shown, so a learner that knows nothing of
-words fails on about 2 % of the test. `lexical="strict"`: the core of 475 + V(V-1) pairs shows those as well, and
-nothing is missing at any of the 15 nodes.
+A pair of sentences has one of 524,288 encodings (`logic.fragment`), and a split is a set of encodings. At `redundancy`
+0, train has the fewest encodings that are fair (536); at 1 nothing is held out. Otherwise test and dev have encodings
+that train lacks. The three labels are equally frequent in every split, to within one row. Train begins with a core, a
+small set of pairs that makes it fair, so every training set that holds the core is fair.
+
+`lexical="given"` follows the paper. The core (536 pairs) shows every input of the nodes that compose, but only some
+pairs of words occur in train. A learner that knows nothing of words fails on about 2 % of the test. With
+`lexical="strict"` the core has 475 + V(V-1) pairs and shows every pair of words as well: no input of any of the 15
+nodes is missing.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ from pomona.tasks.fair_nli.logic.aligned import (
 )
 from pomona.tasks.fair_nli.logic.balance import BalancedPairs, ladder
 from pomona.tasks.fair_nli.logic.fragment import NODE, NODES, node_values
-from pomona.tasks.fair_nli.logic.pairs import Pairs, draw_encodings, draw_numbers
+from pomona.tasks.fair_nli.logic.pairs import DrawnPairs, draw_encodings, draw_numbers
 from pomona.tasks.fair_nli.logic.redundancy import RATIOS, held_out, redundancy_split
 from pomona.tasks.fair_nli.logic.relations import Label
 from pomona.tasks.fair_nli.logic.strict_core import strict_core
@@ -67,8 +69,8 @@ class FairNLI(Task):
     train: int = 500_000
     dev: int = 10_000
     test: int = 10_000
-    redundancy: float = 0.0  # rho of the paper's Figure 5: 0 is hardest, 1 holds nothing out
-    lexical: str = "given"  # "given": word pairs as they happen to be drawn; "strict": all of them
+    redundancy: float = 0.0  # rho in Figure 5 of the paper: 0 is hardest, at 1 nothing is held out
+    lexical: str = "given"  # "given": train shows some pairs of words; "strict": all of them
     vocabulary: int = 100  # words in each of the six open classes
     whole_classes: bool = False  # hold out whole relational classes, not only encodings
     split_seed: int = 0  # which of the many splits of this redundancy
@@ -82,7 +84,7 @@ class FairNLI(Task):
         if not 2 <= self.vocabulary <= LARGEST_VOCABULARY:
             raise SpecError(f"vocabulary = {self.vocabulary}: 2 to {LARGEST_VOCABULARY:,} words in each open class")
         super().__post_init__()
-        # No core is larger than its facts, or than the pairs of words and a bit: where all fit, none need be made here.
+        # An upper bound on the size of a core. If it fits, the core need not be built here.
         most = 760 if self.lexical == "given" else 600 + self.vocabulary * (self.vocabulary + 2)
         if not self.part and 0 < self.train < 3 * most:
             least = 3 * int(np.bincount(self.core.labels).max())
@@ -93,8 +95,8 @@ class FairNLI(Task):
                 )
 
     @property
-    def core(self) -> Pairs:
-        """The pairs that make train fair, whatever else is drawn."""
+    def core(self) -> DrawnPairs:
+        """The pairs that make train fair, whatever other pairs are drawn."""
         return _core(self.redundancy, self.lexical, self.vocabulary, self.split_seed)
 
     def distribution(self, split: str) -> FairNLI:
@@ -128,7 +130,7 @@ class FairNLI(Task):
         tokens = generated_tokens(pairs.words, self.vocabulary)
         return aligned(tokens, generated_vocabulary(self.vocabulary), pairs.codes)
 
-    def _pairs(self, key: np.uint64, numbers: npt.NDArray[np.int64]) -> Pairs:
+    def _pairs(self, key: np.uint64, numbers: npt.NDArray[np.int64]) -> DrawnPairs:
         """The draws of these numbers; train begins with its core."""
         pairs = _balanced(dataclasses.replace(self, part="train" if self.part in ("train", "iid") else "test"))
         if self.part != "train":
@@ -157,15 +159,15 @@ class FairNLI(Task):
 
     @classmethod
     def targets(cls, corpus: Corpus) -> npt.NDArray[np.int16]:
-        """The label of each pair, from the words alone; the root of the tree holds the relation."""
+        """The label of each pair, from the words alone; the value of the root is the relation."""
         return _renumbered(_realigned(corpus).targets, corpus)
 
     @classmethod
     def ceilings(cls, corpus: Corpus) -> dict[str, float]:
         """The best accuracies from function words, their parity and the relations of phrases.
 
-        They are exact on the distribution that the corpus was drawn from; nothing is learned, and no predictor that
-        sees only so much can do better on average.
+        They are exact for the distribution that the corpus was drawn from. On average no predictor with the same
+        information can do better.
         """
         if "settings" not in corpus.origin:
             return {}
@@ -176,26 +178,26 @@ class FairNLI(Task):
 
     @classmethod
     def prove(cls, corpus: Corpus, prover: str, sample: int | None, seed: int) -> LabelReport | None:
-        """The labels of a sample of pairs, asked of a prover; None for trees that are not those of sentence pairs."""
+        """Check the labels of a sample of pairs with a prover; None if the trees are not those of sentence pairs."""
         from pomona.tasks.fair_nli.logic.verification import verify_labels
 
         return verify_labels(corpus, prover, sample, seed) if is_aligned(corpus.forest) else None
 
 
 def _realigned(corpus: Corpus) -> Corpus:
-    """The same pairs with values and labels worked out again."""
+    """The same pairs with values and labels computed again."""
     tokens = corpus.tokens.reshape(len(corpus), 18)
     return aligned(tokens, corpus.vocabulary, codes_of(corpus))
 
 
 def _renumbered(column: npt.NDArray[np.int16], corpus: Corpus) -> npt.NDArray[np.int16]:
-    """Places in OUTCOMES as places in the outcomes of a corpus that was read from a file."""
-    place = {outcome: number for number, outcome in enumerate(corpus.outcomes)}
-    return np.array([*(place.get(outcome, -2) for outcome in OUTCOMES), -1], np.int16)[column]
+    """Positions in OUTCOMES as positions in the outcomes of a corpus, which may come from a file."""
+    position = {outcome: number for number, outcome in enumerate(corpus.outcomes)}
+    return np.array([*(position.get(outcome, -2) for outcome in OUTCOMES), -1], np.int16)[column]
 
 
 @lru_cache(maxsize=16)
-def _core(redundancy: float, lexical: str, vocabulary: int, seed: int) -> Pairs:
+def _core(redundancy: float, lexical: str, vocabulary: int, seed: int) -> DrawnPairs:
     if lexical == "strict":
         return strict_core(vocabulary, seed)
     codes = _composing_cover(redundancy, seed)
@@ -211,10 +213,10 @@ def _composing_cover(redundancy: float, seed: int) -> Ints:
     inputs = []
     for node in NODES:
         if node.kind == "COMP":
-            own = np.zeros(len(codes), np.int64)
+            combined = np.zeros(len(codes), np.int64)
             for child in node.children:
-                own = own * 16 + values[:, NODE[child]]
-            inputs.append(np.unique(own, return_inverse=True)[1])
+                combined = combined * 16 + values[:, NODE[child]]
+            inputs.append(np.unique(combined, return_inverse=True)[1])
     sizes = np.array([int(column.max()) + 1 for column in inputs])
     members = np.stack(inputs, axis=1).astype(np.int64) + (np.cumsum(sizes) - sizes)
     start = np.arange(len(codes) + 1) * len(inputs)
@@ -223,7 +225,7 @@ def _composing_cover(redundancy: float, seed: int) -> Ints:
 
 @lru_cache(maxsize=16)
 def _balanced(task: FairNLI) -> BalancedPairs:
-    """The balanced distribution on the training space, or on what it and the core leave for dev and test."""
+    """The balanced distribution on the training space or, for dev and test, on the encodings held out from train."""
     space = redundancy_split(Fraction(task.redundancy), task.split_seed)
     if task.part == "train":
         return BalancedPairs(space)

@@ -3,11 +3,11 @@
     corpus = aligned(tokens, vocabulary)       # [n, 18] token numbers -> a Corpus of trees with 33 nodes each
     corpus[0].values                           # relations and signatures of the 15 inner nodes; leaves are words
     figure_4(corpus)                           # [n, 12]: the paper's predictions, the last one the label
-    codes_of(corpus)                           # [n]: encodings, read off the leaves again
+    codes_of(corpus)                           # [n]: encodings, from the words at the leaves
 
-All trees have the same shape, so every array of the corpus is a template repeated, with the words filled in. A leaf's
-type is its word; it has no value of its own. Nodes evaluate to relations (≡ ⊏ ⊐ ^ | ⌣ #), to pairs of quantifiers and
-pairs of negations, which name their joint projectivity signatures; the target is the label.
+All trees have the same shape, so every array of the corpus repeats a template with the words filled in. A leaf has its
+word as type and no value. The value of an inner node is a relation (≡ ⊏ ⊐ ^ | ⌣ #), or a pair of quantifiers or of
+negations, which names a joint projectivity signature. The target is the label.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ OUTCOMES: Final = (
     *(f"{premise}/{hypothesis}" for premise in QUANTIFIERS for hypothesis in QUANTIFIERS),
     *NEGATIONS,
 )
-"""What nodes and targets may be; a relation stands at its own number."""
+"""All values of nodes and targets; a relation's position is its number."""
 
 LEXICAL: Final = ("PROJ_AdjS", "REL_NS", "PROJ_Adv", "REL_V", "PROJ_AdjO", "REL_NO")
-"""The nodes that compare two words; the paper's reading takes them as known."""
+"""The nodes that compare two words; the paper takes them as known."""
 
 _FIRST_LABEL = len(Relation)
 _OFFSET = np.zeros(len(NODES), np.int16)
@@ -95,14 +95,14 @@ def _template() -> tuple[tuple[str, ...], npt.NDArray[np.int32], npt.NDArray[np.
     up = np.array([names.index(parent[name]) if name in parent else -1 for name in names], np.int32)
     column = dict(LEAVES)
     leaves = sorted((column[name], node) for node, name in enumerate(names) if name in column)
-    own = [names.index(node.name) for node in NODES]
-    return tuple(names), up, np.array([node for _, node in leaves]), np.array(own)
+    inner_nodes = [names.index(node.name) for node in NODES]
+    return tuple(names), up, np.array([node for _, node in leaves]), np.array(inner_nodes)
 
 
 def aligned(
     tokens: Ints, vocabulary: Sequence[str], codes: Codes | None = None, *, given: Ints | None = None
 ) -> Corpus:
-    """A corpus of pairs from [n, 18] token numbers; `codes` saves working them out, `given` labels are kept."""
+    """A corpus of pairs from [n, 18] token numbers; `codes` are computed if absent, `given` labels are kept."""
     names, parent, leaves, inner = _template()
     symbols = (*(node.name for node in NODES), *vocabulary)
     if len(set(symbols)) < len(symbols):
@@ -118,7 +118,7 @@ def aligned(
         codes = codes_of_forest(forest)
     values = np.full((rows, size), -1, np.int16)
     values[:, inner] = node_values(codes) + _OFFSET
-    asked = labels(codes) if given is None else given
+    targets = labels(codes) if given is None else given
     return Corpus(
         np.ascontiguousarray(tokens).ravel(),
         start * 18,
@@ -126,12 +126,12 @@ def aligned(
         forest,
         values.ravel(),
         OUTCOMES,
-        (np.asarray(asked, np.int16) + _FIRST_LABEL)[:, None],
+        (np.asarray(targets, np.int16) + _FIRST_LABEL)[:, None],
     )
 
 
 def figure_4(corpus: Corpus) -> npt.NDArray[np.int16]:
-    """[n, 12]: the predictions of the paper's Figure 4 as places in `corpus.outcomes`: eleven relations, the label."""
+    """[n, 12]: the predictions of Figure 4, as positions in `corpus.outcomes`: eleven relations, then the label."""
     names, _, _, inner = _template()
     check_shape(corpus.forest)
     values = corpus.values.reshape(len(corpus), len(names))
@@ -154,7 +154,7 @@ def is_aligned(forest: Forest) -> bool:
 
 
 def check_shape(forest: Forest) -> None:
-    """Refuse trees that are not the aligned tree."""
+    """Raise an error if a tree is not the aligned tree."""
     if not is_aligned(forest):
         names = _template()[0]
         raise FairnessError(
@@ -190,23 +190,23 @@ def codes_of_forest(forest: Forest) -> Codes:
 
 def _looked_up(forest: Forest, symbol: Ints, numbers: dict[str, int], column: int) -> Ints:
     table = np.array([numbers.get(name, -1) for name in forest.names])
-    found = table[symbol]
-    if (found < 0).any():
-        row = int(np.argmin(found))
+    words = table[symbol]
+    if (words < 0).any():
+        row = int(np.argmin(words))
         word, side = forest.names[symbol[row]], "hypothesis" if column >= 9 else "premise"
         raise FormatError(
             f"pair {row}: {word!r} cannot stand as {PLACES[column % 9]} of the {side}; allowed: {', '.join(numbers)}"
         )
-    return found
+    return words
 
 
 def _check_places(forest: Forest, symbol: Ints) -> None:
     """In one pair, an open-class word keeps its place: exact labels need phrases that are independent of each other."""
     used = [np.unique(symbol[:, [place, place + 9]]) for place in _OPEN]
-    for one, first in enumerate(_OPEN):
-        for two in range(one):
-            second = _OPEN[two]
-            shared = np.intersect1d(used[one], used[two])
+    for number, first in enumerate(_OPEN):
+        for earlier in range(number):
+            second = _OPEN[earlier]
+            shared = np.intersect1d(used[number], used[earlier])
             shared = shared[[forest.names[word] != EMPTY for word in shared.tolist()]]
             if not len(shared):
                 continue

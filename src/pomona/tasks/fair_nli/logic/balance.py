@@ -5,10 +5,11 @@
     ladder(BalancedPairs(held_out(train)))     # best accuracy from parity alone, from phrase relations alone, ...
 
 Section 4.2 of Geiger et al. 2019 balances twice: every phrase pair is equally likely to be ≡, ⊏, ⊐ or #, then the three
-labels are made equally frequent. An encoding whose cell (the relations of object, verb and subject phrase) holds k
-encodings of the space weighs 1/k, so the 64 cells weigh the same; a label then takes the weights of its own encodings.
-`draw` follows this distribution with integers only: a random cell, a random member of it, and again until the label
-fits. The ladder lists Bayes-optimal accuracies: no model that sees only so much can do better on this distribution.
+labels are made equally frequent. A cell is one choice of relations for the object, verb and subject phrases. If a cell
+has k encodings of the space, each of them has weight 1/k, so the 64 cells have equal weight. The weights are then
+scaled so that each label has probability 1/3. `draw` samples this distribution with integers only: it draws a random
+cell and a random member of it, until the label fits. The ladder lists Bayes-optimal accuracies: no model with the same
+information can do better on this distribution.
 """
 
 from __future__ import annotations
@@ -57,11 +58,11 @@ class BalancedPairs:
 
     @cached_property
     def starts(self) -> npt.NDArray[np.int64]:
-        """[64, 3]: where the members of each cell and label begin."""
+        """[64, 3]: the position in `members` at which each cell and label begins."""
         return (np.cumsum(self.sizes) - self.sizes.ravel()).reshape(self.sizes.shape)
 
     def probabilities(self) -> Floats:
-        """[524288]: the chance of each encoding in a balanced draw."""
+        """[524288]: the probability of each encoding."""
         chances = np.zeros(ENCODINGS)
         codes = self.members
         weight = 1 / self.sizes.sum(axis=1)[classes(codes) & CELLS - 1]
@@ -84,7 +85,7 @@ def best_accuracy(distribution: BalancedPairs, features: Sequence[Ints]) -> floa
         key = np.unique(key * (known.max() + 1) + known, return_inverse=True)[1]
     size = (int(key.max()) + 1) * len(Label)
     table = np.bincount(key * len(Label) + labels(codes), weights=chances[codes], minlength=size)
-    return min(1.0, float(table.reshape(-1, len(Label)).max(axis=1).sum()))  # the sum of many chances can round up
+    return min(1.0, float(table.reshape(-1, len(Label)).max(axis=1).sum()))  # rounding may push the sum above 1
 
 
 def ladder(distribution: BalancedPairs) -> dict[str, float]:
@@ -96,7 +97,7 @@ def ladder(distribution: BalancedPairs) -> dict[str, float]:
     quantifiers = fields[:, [1, 2, 4, 5]]
     negative = fields[:, 0] + fields[:, 3] + np.isin(quantifiers, (NO, NOT_EVERY)).sum(axis=1)
     parity = negative % 2
-    # A bag of function words forgets which of a sentence's two quantifiers stood first.
+    # A bag of function words does not tell which of a sentence's two quantifiers came first.
     sides = [np.sort(quantifiers[:, side : side + 2], axis=1) for side in (0, 2)]
     bags = [side[:, 0] * 4 + side[:, 1] for side in sides]
     return {

@@ -1,4 +1,4 @@
-"""Sentences of the fragment as first-order formulas, and one way to write a formula in many languages.
+"""Sentences of the fragment as first-order formulas, printed for several provers.
 
     meaning(Sentence.parse("every emptystring kid emptystring emptystring kick some emptystring rock"))
         ∀x (kid(x) → ∃y (rock(y) ∧ kick(x, y)))
@@ -6,9 +6,9 @@
     tptp(formulas), smtlib(formulas), prover9(formulas)
 
 A sentence means Q x [S(x)] (± Q y [O(y)] [R(x, y)]) with surface scope, where phrases are conjunctions of modifier and
-head. A formula is an immutable value; `fold` walks it once over an algebra of connectives, so the three printers here
-and the Z3 terms of `provers` are four algebras and one walk. A pair is an entailment when assumptions, premise and
-negated hypothesis have no model together; it is a contradiction when assumptions, premise and hypothesis have none.
+head. A formula is an immutable value. `fold` evaluates it in an algebra, which says what each connective becomes; the
+printers here and the Z3 terms of `provers` are such algebras. A pair is an entailment if assumptions, premise and
+negated hypothesis have no common model. It is a contradiction if assumptions, premise and hypothesis have none.
 """
 
 from __future__ import annotations
@@ -104,24 +104,24 @@ def meaning(sentence: Sentence) -> Formula:
 
 @lru_cache(maxsize=4096)
 def _assumed(phrases: frozenset[tuple[str, tuple[str, str]]]) -> tuple[Formula, ...]:
-    found: list[Formula] = []
-    for place, phrase in sorted(phrases):
-        variables = ("x", "y") if place == "V" else ("x",)
+    formulas: list[Formula] = []
+    for role, phrase in sorted(phrases):
+        variables = ("x", "y") if role == "V" else ("x",)
         for body in (_phrase(phrase, variables), Not(_phrase(phrase, variables))):
             closed: Formula = body
             for variable in reversed(variables):
                 closed = Exists(variable, closed)
-            found.append(closed)
-    return tuple(found)
+            formulas.append(closed)
+    return tuple(formulas)
 
 
 def assumptions(*sentences: Sentence) -> tuple[Formula, ...]:
-    """For every noun and verb phrase of the sentences: something is in it, and something is not."""
+    """For every noun and verb phrase of the sentences: it holds of something, and not of everything."""
     return _assumed(
         frozenset(
-            (place, phrase)
+            (role, phrase)
             for s in sentences
-            for place, phrase in (("S", s.subject), ("V", s.predicate), ("O", s.object))
+            for role, phrase in (("S", s.subject), ("V", s.predicate), ("O", s.object))
         )
     )
 
@@ -141,7 +141,7 @@ def _quantified(quantifier: str, variable: str, restrictor: Formula, scope: Form
 
 @dataclass(frozen=True)
 class Algebra(Generic[T]):
-    """What to make of each kind of formula, given what was made of its parts."""
+    """How to compute the result of each kind of formula from the results of its parts."""
 
     atom: Callable[[str, tuple[str, ...]], T]
     negation: Callable[[T], T]
@@ -170,21 +170,21 @@ def fold(formula: Formula, algebra: Algebra[T]) -> T:
 
 def predicates(formulas: Iterable[Formula]) -> dict[str, int]:
     """Every predicate with its number of arguments, in order of first appearance."""
-    found: dict[str, int] = {}
+    arities: dict[str, int] = {}
 
     def note(predicate: str, variables: tuple[str, ...]) -> None:
-        found.setdefault(predicate, len(variables))
+        arities.setdefault(predicate, len(variables))
 
     def skip(*_: object) -> None:
         return None
 
     for formula in formulas:
         fold(formula, Algebra[None](note, skip, skip, skip, skip, skip))
-    return found
+    return arities
 
 
 def symbol(word: str) -> str:
-    """A word as an identifier of every prover: letters and digits stay, any other character becomes its code.
+    """A word as an identifier for every prover: letters and digits stay, other characters become their codes.
 
     >>> symbol("kid"), symbol("it's")
     ('p_kid', 'p_it_27_s')
@@ -201,7 +201,7 @@ _READABLE = Algebra[str](
     for_all=lambda variable, body: f"∀{variable} {body}",
 )
 
-_TPTP = Algebra[str](  # variables are capital letters there
+_TPTP = Algebra[str](  # TPTP writes variables in capital letters
     atom=lambda predicate, variables: f"{symbol(predicate)}({','.join(v.upper() for v in variables)})",
     negation=lambda body: f"~({body})",
     conjunction=lambda left, right: f"({left} & {right})",

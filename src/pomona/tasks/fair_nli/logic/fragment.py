@@ -4,11 +4,11 @@
     labels(codes), roots(codes)       entailment / neutral / contradiction; the root relation
     node_values(codes)                [n, 15], every inner node of the aligned composition tree (Figure 3 of the paper)
 
-Section 4.2 of Geiger et al. 2019: different open-class words in the same place are independent, so all that matters
-about a pair is an encoding of twelve small integers: negation and both quantifiers of the two sentences, how the
-modifiers of each phrase compare, and whether the heads are equal. Phrases then stand in one of four relations, which
-leaves 4^4 quantifiers x 2^2 negations x 4^3 phrase relations = 65,536 relational classes. The tree composes them with
-the tables of `projectivity`, and one array of 65,536 bytes answers every pair.
+Section 4.2 of Geiger et al. 2019: different open-class words in the same place are independent. So twelve small
+integers say all that matters about a pair: negation and both quantifiers of the two sentences, how the modifiers of
+each phrase compare, and whether its heads are equal. They are the encoding of the pair. Two phrases are in one of four
+relations, which leaves 4^4 quantifiers x 2^2 negations x 4^3 phrase relations = 65,536 relational classes. The tree
+composes them with the tables of `projectivity`, and an array of 65,536 bytes holds the result for every class.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FIELDS: Final = (
     ("verb_equal", 2),
     ("object_equal", 2),
 )
-"""The twelve integers of an encoding with their sizes; as one number, the first is the most significant."""
+"""The twelve integers of an encoding with their sizes; packed into one number, the first is the most significant."""
 
 ENCODINGS: Final = 2**19
 CLASSES: Final = 2**16
@@ -64,7 +64,7 @@ _SIZE: Final = np.array([size for _, size in FIELDS])
 
 @dataclass(frozen=True)
 class Phrase:
-    """Where a phrase is found: the column of its modifier (its head follows), and the bits that speak of it.
+    """The position of a phrase: the column of its modifier (its head follows), and its bits in an encoding.
 
     `how` and `equal` are shifts in an encoding (modifier code, equality of the heads), `place` is one in a class.
     """
@@ -123,7 +123,7 @@ LEAVES: Final = tuple(
 
 _WORD_TARGETS: Final = ("PROJ_AdjS", "REL_NS", "PROJ_Adv", "REL_V", "PROJ_AdjO", "REL_NO")
 TARGETS: Final = (*_WORD_TARGETS, "NP_S", "VP", "NP_O", "OBJ", "NEGVP", "ROOT")
-"""The 12 predictions of Figure 4; the last is asked for as a label, the others as relations."""
+"""The 12 predictions of Figure 4; the last is a label, the others are relations."""
 
 
 def pack(fields: Ints) -> Codes:
@@ -167,8 +167,8 @@ def encode(words: Ints) -> Codes:
         if least[column] < low or (high is not None and most[column] > high):
             row = int(np.argmax((words[:, column] < low) | (words[:, column] > (high or most[column]))))
             allowed = f"{low} to {high}" if high is not None else f"{low} or more"
-            given = words[row, column]
-            raise SpecError(f"row {row}, column {column} ({place}): {given} is not a word; allowed: {allowed}.")
+            word = words[row, column]
+            raise SpecError(f"row {row}, column {column} ({place}): {word} is not a word; allowed: {allowed}.")
     codes = np.zeros(len(words), np.int32)
     for column, shift in ((3, 18), (0, 16), (6, 14), (12, 13), (9, 11), (15, 9)):
         codes |= words[:, column].astype(np.int32) << shift
@@ -191,7 +191,7 @@ def _phrases() -> RelationTable:
     """[4, 2]: relation of a phrase from its modifier code and whether its heads are equal."""
     patterns = [MODIFIER_PATTERNS.index(pattern) for pattern in ("a/a", "ε/a", "a/ε", "a/b")]
     heads = [Relation.IND, Relation.EQ]
-    # Without a modifier on either side the table row is another one, but on these two head relations it is the same.
+    # A pair without modifiers has its own row in the table, but for these two head relations the rows are equal.
     assert (modifier_tables()[0, heads] == modifier_tables()[patterns[0], heads]).all()
     return frozen(modifier_tables()[patterns][:, heads].copy())
 
@@ -202,10 +202,10 @@ def classes(codes: Ints) -> Codes:
     Phrases are numbered like modifier codes (`phrase_relations`); unequal heads make any phrase #, number 3.
     """
     codes = _checked(codes, ENCODINGS)
-    found = codes >> 9 << 6
+    relational = codes >> 9 << 6
     for phrase in PHRASES:
-        found |= np.where(codes >> phrase.equal & 1, codes >> phrase.how & 3, DIFFERENT) << phrase.place
-    return found
+        relational |= np.where(codes >> phrase.equal & 1, codes >> phrase.how & 3, DIFFERENT) << phrase.place
+    return relational
 
 
 @cache
@@ -214,12 +214,12 @@ def root_table() -> RelationTable:
     return frozen(_compose(np.arange(CLASSES, dtype=np.int32))[2])
 
 
-def _compose(found: Codes) -> tuple[RelationTable, RelationTable, RelationTable]:
-    """Relations at OBJ, NEGVP and ROOT for relational classes: three look-ups, one a node."""
+def _compose(relational: Codes) -> tuple[RelationTable, RelationTable, RelationTable]:
+    """Relations at OBJ, NEGVP and ROOT for relational classes: one look-up for each node."""
     quantifier, negation = quantifier_tables(), negation_tables()
-    subject, obj, verb = (phrase_relations()[found >> phrase.place & 3] for phrase in PHRASES)
+    subject, obj, verb = (phrase_relations()[relational >> phrase.place & 3] for phrase in PHRASES)
     neg_p, qs_p, qo_p, neg_h, qs_h, qo_h = (
-        found >> place & mask for place, mask in ((15, 1), (13, 3), (11, 3), (10, 1), (8, 3), (6, 3))
+        relational >> shift & mask for shift, mask in ((15, 1), (13, 3), (11, 3), (10, 1), (8, 3), (6, 3))
     )
     at_object = quantifier[qo_p, qo_h, obj, verb]
     at_negation = negation[neg_p, neg_h, at_object]
@@ -244,7 +244,7 @@ def node_values(codes: Ints) -> RelationTable:
     """
     codes = _checked(codes, ENCODINGS)
     values = np.empty((len(codes), len(NODES)), np.uint8)
-    found = classes(codes)
+    relational = classes(codes)
     values[:, NODE["PROJ_QS"]] = (codes >> 16 & 3) * 4 + (codes >> 11 & 3)
     values[:, NODE["PROJ_QO"]] = (codes >> 14 & 3) * 4 + (codes >> 9 & 3)
     values[:, NODE["PROJ_Neg"]] = (codes >> 18) * 2 + (codes >> 13 & 1)
@@ -252,8 +252,8 @@ def node_values(codes: Ints) -> RelationTable:
         modifier, head, whole = (NODE[name] for name in phrase.nodes)
         values[:, modifier] = phrase_relations()[codes >> phrase.how & 3]
         values[:, head] = np.where(codes >> phrase.equal & 1, Relation.EQ, Relation.IND)
-        values[:, whole] = phrase_relations()[found >> phrase.place & 3]
-    values[:, NODE["OBJ"]], values[:, NODE["NEGVP"]], values[:, NODE["ROOT"]] = _compose(found)
+        values[:, whole] = phrase_relations()[relational >> phrase.place & 3]
+    values[:, NODE["OBJ"]], values[:, NODE["NEGVP"]], values[:, NODE["ROOT"]] = _compose(relational)
     return values
 
 
@@ -265,7 +265,7 @@ def targets(values: RelationTable) -> RelationTable:
 
 
 def _checked(codes: Ints, limit: int) -> Codes:
-    """The codes as 32-bit integers, after a look at their range."""
+    """The codes as 32-bit integers; an error if one is out of range."""
     codes = np.asarray(codes)
     if len(codes) and (codes.min() < 0 or codes.max() >= limit):
         row = int(np.argmax((codes < 0) | (codes >= limit)))

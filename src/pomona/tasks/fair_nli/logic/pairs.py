@@ -1,13 +1,13 @@
-"""Sentence pairs in bulk: example i of a stream is a function of the key and of i, whoever asks and in what chunks.
+"""Draw many sentence pairs: example i of a stream depends only on the key and on i, not on chunks.
 
     pairs = draw(BalancedPairs(train), 500_000, key=stream_key("fair_nli", "train", 7), vocabulary=100)
     pairs.words, pairs.codes            [n, 18] word numbers, [n] encodings
     pairs.values, pairs.targets         [n, 15] node values, [n, 12] predictions of Figure 4
 
 Labels come in threes: each three consecutive examples are one entailment, one neutral and one contradiction in random
-order, so any number of examples is balanced to within one. Given the label, an encoding is drawn from `BalancedPairs`;
-given the encoding, the words: a shared modifier is one of V words or none, different words are an ordered pair without
-repetition. Every choice is exactly uniform, since 64-bit words that would favour some things are skipped.
+order, so any number of examples is balanced to within one. Given the label, an encoding is drawn from `BalancedPairs`.
+Given the encoding, the words are drawn: a shared modifier is one of V words or none, and different words are an ordered
+pair without repetition. Every choice is exactly uniform: random 64-bit words that would bias it are skipped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LABEL_STREAMS: Final = np.uint64(0x6C62272E07BB0142)  # keeps the streams of la
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class DrawnPairs:
     """Premise-hypothesis pairs as arrays."""
 
     words: Words
@@ -59,25 +59,25 @@ class Pairs:
         """[n]: the label."""
         return labels(self.codes)
 
-    def take(self, rows: Ints | Bools | slice) -> Pairs:
-        """Some of the pairs, in the order given."""
-        return Pairs(self.words[rows], self.codes[rows])
+    def take(self, rows: Ints | Bools | slice) -> DrawnPairs:
+        """The pairs of these rows, in this order."""
+        return DrawnPairs(self.words[rows], self.codes[rows])
 
-    def followed_by(self, other: Pairs) -> Pairs:
+    def followed_by(self, other: DrawnPairs) -> DrawnPairs:
         """These pairs, then the others."""
-        return Pairs(np.concatenate([self.words, other.words]), np.concatenate([self.codes, other.codes]))
+        return DrawnPairs(np.concatenate([self.words, other.words]), np.concatenate([self.codes, other.codes]))
 
     def first_of_equal(self) -> Bools:
-        """[n]: which pairs have no equal before them."""
+        """[n]: which pairs are the first of those equal to them."""
         rows = np.ascontiguousarray(self.words).view(np.dtype((np.void, self.words.dtype.itemsize * 18))).ravel()
         first = np.zeros(len(rows), np.bool_)
         first[np.unique(rows, return_index=True)[1]] = True
         return first
 
 
-def of_words(words: Ints) -> Pairs:
-    """Pairs from [n, 18] word numbers."""
-    return Pairs(np.asarray(words).astype(np.int16), encode(words))
+def of_words(words: Ints) -> DrawnPairs:
+    """The pairs of [n, 18] word numbers."""
+    return DrawnPairs(np.asarray(words).astype(np.int16), encode(words))
 
 
 def draw(
@@ -88,7 +88,7 @@ def draw(
     vocabulary: int = 100,
     start: int = 0,
     before: Ints | None = None,
-) -> Pairs:
+) -> DrawnPairs:
     """Examples start .. start + count - 1 of the stream of a key; see `draw_numbers` for `before`."""
     if count < 0 or start < 0:
         raise SpecError(f"count={count} and start={start} must not be negative.")
@@ -97,11 +97,11 @@ def draw(
 
 def draw_numbers(
     distribution: BalancedPairs, numbers: Ints, *, key: np.uint64, vocabulary: int = 100, before: Ints | None = None
-) -> Pairs:
+) -> DrawnPairs:
     """The examples of these numbers in the stream of a key, in the order asked for.
 
-    `before` are the labels of other examples that the data will have besides, such as a strict core: the stream then
-    begins with as many examples of the rarer labels as it takes to draw level.
+    `before` are the labels of other examples in the same data, for example of a strict core. The stream then begins
+    with examples of the rarer labels, until all labels are equally frequent.
     """
     check_vocabulary(vocabulary)
     numbers = np.asarray(numbers, np.int64)
@@ -109,9 +109,9 @@ def draw_numbers(
     words, codes = np.zeros((len(numbers), 18), np.int16), np.empty(len(numbers), np.int32)
     cells = [np.flatnonzero(distribution.sizes[:, label]) for label in Label]
     table = np.zeros((len(Label), CELLS), np.int64)
-    for label, own in enumerate(cells):
-        table[label, : len(own)] = own
-    counts = np.array([len(own) for own in cells])
+    for label, label_cells in enumerate(cells):
+        table[label, : len(label_cells)] = label_cells
+    counts = np.array([len(label_cells) for label_cells in cells])
     _draw(
         key,
         numbers,
@@ -125,35 +125,33 @@ def draw_numbers(
         words,
         codes,
     )
-    return Pairs(words, codes)
+    return DrawnPairs(words, codes)
 
 
-def draw_encodings(codes: Ints, *, key: np.uint64, vocabulary: int = 100) -> Pairs:
+def draw_encodings(codes: Ints, *, key: np.uint64, vocabulary: int = 100) -> DrawnPairs:
     """One pair of each of these encodings, words drawn as in `draw`."""
     check_vocabulary(vocabulary)
     wanted: Codes = np.asarray(codes).astype(np.int32)
     words = np.zeros((len(wanted), 18), np.int16)
     _draw_codes(key, wanted, vocabulary, words)
-    return Pairs(words, wanted)
+    return DrawnPairs(words, wanted)
 
 
 def check_vocabulary(vocabulary: int) -> None:
-    """Refuse a number of words per open class that has no two different ones, or does not fit the arrays."""
+    """Raise an error unless an open class of this size has two different words and fits the arrays."""
     if not 2 <= vocabulary <= LARGEST_VOCABULARY:
-        raise SpecError(
-            f"vocabulary={vocabulary} is not possible: # needs 2 different words, and arrays hold {LARGEST_VOCABULARY}."
-        )
+        raise SpecError(f"vocabulary={vocabulary} is not possible; allowed: 2 to {LARGEST_VOCABULARY} words.")
 
 
 def label_stream(key: np.uint64, numbers: Ints, arrears: Bytes) -> Bytes:
-    """The labels of the examples of these numbers: first the arrears, then threes."""
+    """The labels of the examples of these numbers: first the arrears, then blocks of three."""
     wanted = np.empty(len(numbers), np.uint8)
     _labels(key ^ _LABEL_STREAMS, numbers, arrears, _ORDERS, wanted)
     return wanted
 
 
 def _arrears(key: np.uint64, before: Ints | None) -> Bytes:
-    """The labels that bring those of `before` level with the most frequent one, in random order."""
+    """The labels that must follow `before` to make all labels equally frequent, in random order."""
     counts = np.bincount(np.asarray([] if before is None else before, np.int64), minlength=len(Label))
     missing = np.repeat(np.arange(len(Label), dtype=np.uint8), counts.max() - counts)
     return missing[random_order(key ^ ~_LABEL_STREAMS, len(missing))]

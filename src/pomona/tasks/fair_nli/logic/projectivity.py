@@ -4,11 +4,11 @@
     table[EVERY, SOME, Relation.REV, Relation.EQ]     ⊏: every animal moves / some dog moves (Figure 2 of the paper)
 
 For words f, g and arguments in relation R, the joint projectivity signature of Geiger et al. 2019 (section 4.1) maps R
-to the relation of f(X) to g(Y). Their appendix derives the tables by hand from one-place signatures. Here nothing is
-looked up or joined: every small model whose entities stay within the cells of the given relations is enumerated, both
-sides are evaluated in it, and the truth-value cells that ever occur *are* the resulting relation. Quantifiers carry
-existential import: no restrictor is empty ("no expression is empty or universal", section 4.2). Two entities are
-enough; more change nothing (a test goes up to five).
+to the relation of f(X) to g(Y). Their appendix derives the tables by hand from one-place signatures. Here they are
+computed: all small models whose entities are in cells of the argument relations are enumerated, and both sides are
+evaluated in each. The pairs of truth values that occur are the cells of the resulting relation. Quantifiers have
+existential import: no restrictor is empty ("no expression is empty or universal", section 4.2). Models of two entities
+are enough; larger ones change nothing (a test goes up to five).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ QUANTIFIERS: Final = ("every", "notevery", "some", "no")
 
 Quantifier = Callable[[Ints, Ints], Bools]
 
-# A conservative quantifier that ignores entities outside its restrictor sees two numbers only: how many members of
-# the restrictor are inside the scope, and how many outside.
+# A conservative quantifier depends on two numbers only: how many members of the restrictor are inside the scope, and
+# how many are outside.
 MEANINGS: Final[tuple[Quantifier, ...]] = (
     lambda inside, outside: outside == 0,
     lambda inside, outside: outside > 0,
@@ -71,7 +71,7 @@ def project_quantifiers(
         has_restrictor.append(inside + outside > 0)
     admitted = has_restrictor[0] & has_restrictor[1] if existential_import else np.ones(len(models), np.bool_)
 
-    # A model counts for relations (r, s) when none of its members lies in a cell that r or s excludes.
+    # A model counts for relations (r, s) if none of its members is in a cell that r or s excludes.
     masks = np.array([relation.cells for relation in Relation])
     r_excludes = (masks[:, None] >> restrictor & 1) == 0
     s_excludes = (masks[:, None] >> scope & 1) == 0
@@ -154,7 +154,7 @@ def connective_tables() -> RelationTable:
 
 def _relations(cells: npt.NDArray[np.int64]) -> RelationTable:
     """Relations of many cell masks; a degenerate one raises the error of `relation_of`."""
-    found = relations_by_cells()[cells]
-    if (found == 255).any():
-        relation_of(int(cells[found == 255].flat[0]))
-    return found
+    relations = relations_by_cells()[cells]
+    if (relations == 255).any():
+        relation_of(int(cells[relations == 255].flat[0]))
+    return relations

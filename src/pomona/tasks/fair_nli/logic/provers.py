@@ -1,14 +1,14 @@
-"""Who says that a pair is an entailment? Four labellers behind one question.
+"""Four ways to label a pair of sentences: our exact table, and three theorem provers.
 
     labeller("table").label(premise, hypothesis).text          'entailment', by one look-up
     labeller("z3", timeout=5).label(premise, hypothesis)       the same from first-order logic alone
-    labeller("eprover").label_all(pairs, progress=print)       ... by a saturation prover; progress gets 1, 2, 3, ...
+    labeller("eprover").label_all(pairs, progress=print)       the same from E; progress gets 1, 2, 3, ...
 
-The paper labelled its data with Prover9 (section 4.2); we label with a table and let provers that know nothing of it
-check. A first-order labeller answers one kind of question, whether some formulas have a common model, and gets the
-label from two of them: premise with negated hypothesis (none: entailment), premise with hypothesis (none:
-contradiction). A prover that runs out of time or gives up has said nothing: the verdict is then "unknown", never a
-label. Texts go to provers by standard input; no shell is involved.
+The paper labelled its data with Prover9 (section 4.2). We label with a table, and provers check it independently. A
+first-order labeller can decide whether formulas have a common model. Two such questions give the label: if premise and
+negated hypothesis have no common model, it is entailment; if premise and hypothesis have none, contradiction. If a
+prover gives up or runs out of time, the verdict is "unknown". Provers read their input from standard input, without a
+shell.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pomona.tasks.fair_nli.logic.sentences import Pair, Sentence, encode_pairs
 
 @dataclass(frozen=True)
 class Verdict:
-    """A label, or none with the reason why there is none."""
+    """A label, or None and the reason why."""
 
     label: Label | None
     reason: str = ""
@@ -43,7 +43,7 @@ class Verdict:
 
 
 class Labeller(ABC):
-    """Anything that can say how a premise relates to a hypothesis."""
+    """Something that labels a pair of premise and hypothesis."""
 
     name: ClassVar[str]
 
@@ -52,7 +52,7 @@ class Labeller(ABC):
         """The verdict on one pair."""
 
     def label_all(self, pairs: Iterable[Pair], progress: Callable[[int], None] | None = None) -> list[Verdict]:
-        """The verdicts on many pairs, in order; `progress` hears how many are done after each."""
+        """The verdicts on many pairs, in order; after each, `progress` is called with the number done."""
         verdicts = []
         for done, (premise, hypothesis) in enumerate(pairs, 1):
             verdicts.append(self.label(premise, hypothesis))
@@ -76,16 +76,16 @@ class Table(Labeller):
 
     def label_all(self, pairs: Iterable[Pair], progress: Callable[[int], None] | None = None) -> list[Verdict]:
         verdicts = [Verdict(label) for label in Label]
-        found = [verdicts[label] for label in labels(encode_pairs(pairs))]
+        per_pair = [verdicts[label] for label in labels(encode_pairs(pairs))]
         if progress is not None:
-            for done in range(1, len(found) + 1):
+            for done in range(1, len(per_pair) + 1):
                 progress(done)
-        return found
+        return per_pair
 
 
 @dataclass(frozen=True)
 class FirstOrder(Labeller):
-    """A labeller that knows only whether formulas have a model; `timeout` is in seconds for each question."""
+    """A labeller that asks whether formulas have a common model; `timeout` is in seconds for each question."""
 
     timeout: float = 10.0
 
@@ -95,19 +95,19 @@ class FirstOrder(Labeller):
 
     @abstractmethod
     def satisfiable(self, formulas: Sequence[Formula]) -> bool | None:
-        """Whether the formulas have a model in common; None when the prover does not know."""
+        """Whether the formulas have a common model; None if the prover does not know."""
 
     def consistent(self, premise: Sentence, hypothesis: Sentence) -> bool | None:
-        """Whether both sentences can be true together, no phrase being empty or universal."""
+        """Whether both sentences can be true together if no phrase is empty or universal."""
         return self.satisfiable((*assumptions(premise, hypothesis), meaning(premise), meaning(hypothesis)))
 
     def label(self, premise: Sentence, hypothesis: Sentence) -> Verdict:
-        encode_pairs([(premise, hypothesis)])  # refuses words in two places, which a prover would read differently
-        given = (*assumptions(premise, hypothesis), meaning(premise))
-        apart = self.satisfiable((*given, Not(meaning(hypothesis))))
+        encode_pairs([(premise, hypothesis)])  # an error if a word is in two places: a prover would read it differently
+        known = (*assumptions(premise, hypothesis), meaning(premise))
+        apart = self.satisfiable((*known, Not(meaning(hypothesis))))
         if apart is False:
             return Verdict(Label.ENTAILMENT)
-        together = self.satisfiable((*given, meaning(hypothesis)))
+        together = self.satisfiable((*known, meaning(hypothesis)))
         if together is False:
             return Verdict(Label.CONTRADICTION)
         if apart is None or together is None:
@@ -116,11 +116,11 @@ class FirstOrder(Labeller):
         return Verdict(Label.NEUTRAL)
 
     def relation(self, premise: Sentence, hypothesis: Sentence) -> Relation | None:
-        """Which of the seven relations holds, from four questions; None when one of them stays open."""
+        """Which of the seven relations holds, from four questions; None if the prover cannot answer one."""
         cells = 0
-        for p, one in enumerate((premise.contradictory, premise)):
-            for h, other in enumerate((hypothesis.contradictory, hypothesis)):
-                answer = self.consistent(one, other)
+        for p, first in enumerate((premise.contradictory, premise)):
+            for h, second in enumerate((hypothesis.contradictory, hypothesis)):
+                answer = self.consistent(first, second)
                 if answer is None:
                     return None
                 cells |= cell(p, h) if answer else 0
@@ -143,7 +143,7 @@ class Z3(FirstOrder):
     def satisfiable(self, formulas: Sequence[Formula]) -> bool | None:
         import z3
 
-        # One solver for all questions, with a fresh frame for each: half the time of a new solver.
+        # All questions share one solver, each in a new frame; a new solver for each would take twice as long.
         self._solver.push()
         try:
             self._solver.add(*(self._term(formula) for formula in formulas))
@@ -162,7 +162,7 @@ class Z3(FirstOrder):
 
     @cached_property
     def _term(self) -> Callable[[Formula], Any]:
-        """Formula to Z3 term, remembered: batches ask about the same sentences again and again."""
+        """Formula to Z3 term, cached because the same sentences occur again and again."""
         algebra = _z3_algebra()
         return lru_cache(maxsize=20_000)(lambda formula: fold(formula, algebra))
 
@@ -204,9 +204,9 @@ class EProver(FirstOrder):
 
 @dataclass(frozen=True)
 class Prover9(FirstOrder):
-    """The paper's prover, with its companion Mace4: a proof means no model, and Mace4 finds the models.
+    """The prover of the paper, with Mace4: a proof by Prover9 means no model, and Mace4 finds the models.
 
-    Prover9 alone cannot say "satisfiable": its searches drop heavy clauses, so an exhausted one proves nothing.
+    Prover9 alone cannot show that a model exists: it drops heavy clauses, so an exhausted search proves nothing.
     """
 
     name: ClassVar[str] = "prover9"
@@ -242,7 +242,7 @@ def labeller(name: str, **settings: Any) -> Labeller:
 
 
 GRACE = 5.0
-"""Provers stop themselves at their CPU limit; the wall clock is a second net, with seconds to spare on busy days."""
+"""Seconds. Provers stop at their CPU limit; this much is added to the wall-clock limit for a busy machine."""
 
 
 def _require(program: str, advice: str) -> None:
@@ -251,7 +251,7 @@ def _require(program: str, advice: str) -> None:
 
 
 def _run(command: list[str], text: str, timeout: float) -> str:
-    """What a prover prints, or nothing when it had to be stopped."""
+    """The output of a prover; empty if it had to be stopped."""
     wall = 4 * timeout + GRACE
     try:
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=wall, check=False)

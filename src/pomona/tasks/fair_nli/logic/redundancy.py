@@ -1,15 +1,16 @@
-"""The redundancy dial: which encodings to train on so that the task is fair and just as hard as asked.
+"""The redundancy dial: choose training encodings so that the task is fair and as hard as requested.
 
     train = redundancy_split(0, seed=1)             [524288] booleans: 536 encodings, the fewest that are fair
     train = redundancy_split(Fraction(1, 4), 1)     about 14,500: every fact is shown in several contexts
     test = held_out(train)                          the rest; with whole_classes=True no relational class is shared
 
-Section 4.4 of Geiger et al. 2019 wants every local function to be shown every one of its inputs, and no more than that
-in the hardest task; their appendix C turns a ratio rho up to make it easier. The inputs of a node are dealt out to the
-contexts above it: the 256 inputs of the object node, grouped by the relation that comes out, to the 4 negation pairs;
-what then comes out, to the 64 subject contexts. Of each group a share rho is dealt to *every* context, the rest is cut
-up so that each item lands in as few contexts as possible. Last, the five ways in which a phrase can be # are dealt to
-the phrases' own contexts. At rho = 0 that makes 152 + 6 x 64 = 536, the minimum at this level; at rho = 1 all is shown.
+In section 4.4 of Geiger et al. 2019 training must show every local function each of its inputs; the hardest task shows
+no more than that. A larger ratio rho (their appendix C) makes the task easier. The inputs of a node are distributed
+over the contexts above it. First the 256 inputs of the object node, grouped by their output relation, go to the 4 pairs
+of negations; then the results go to the 64 subject contexts. A share rho of each group goes to *every* context. The
+rest is divided so that each item is in as few contexts as possible. Last, the five ways in which a phrase can be # are
+distributed over the contexts of the phrases. At rho = 0 this gives 152 + 6 x 64 = 536 encodings, the minimum; at rho =
+1 it gives all of them.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ def redundancy_split(rho: Fraction | float, seed: int) -> Bools:
 def held_out(train: Bools, *, whole_classes: bool = False) -> Bools:
     """[524288]: the test space of a training space: its complement, or all of it where nothing is held out.
 
-    With `whole_classes` a test encoding has a relational class that no training encoding has; without it, the class
-    may be known from another way of making #.
+    With `whole_classes` no relational class is in both spaces. Without it, train may have the class of a test encoding
+    with another pattern for #.
     """
     if not whole_classes:
         return np.ones_like(train) if train.all() else ~train
@@ -82,12 +83,12 @@ def held_out(train: Bools, *, whole_classes: bool = False) -> Bools:
 
 
 def minimal_items(seed: int) -> Codes:
-    """The relational classes of the hardest split: each input of every composing node, in as few classes as can be."""
+    """The relational classes of the hardest split: the fewest that show every input of the composing nodes."""
     return np.sort(_relational_items(Fraction(0), ("fair_nli", "redundancy", "0", seed)))
 
 
 def _relational_items(ratio: Fraction, purpose: tuple[Any, ...]) -> Codes:
-    """Relational classes (see `fragment.classes`) dealt out for the object, negation and subject nodes."""
+    """Relational classes (see `fragment.classes`) distributed over the object, negation and subject nodes."""
     phrase = phrase_relations()
     # An object item: quantifier pair, relation of the object phrase, relation of the verb phrase.
     pair, obj, verb = (axis.ravel() for axis in np.indices((16, 4, 4)))
@@ -107,48 +108,48 @@ def _relational_items(ratio: Fraction, purpose: tuple[Any, ...]) -> Codes:
     inner |= obj[item] << 2 | verb[item]
     out = negation_tables()[negation >> 1, negation & 1, out[item]]
 
-    found: list[Ints] = []
+    items: list[Ints] = []
     for relation in Relation:
         group = shuffled(np.flatnonzero(out == relation), *purpose, "subject", relation)
         shared, rest = _cut(group, ratio)
         turn = rest
         for subject in range(_SUBJECTS):  # quantifier pair and relation of the subject phrase
             if len(rest) > _SUBJECTS:
-                own = rest[len(rest) * subject // _SUBJECTS : len(rest) * (subject + 1) // _SUBJECTS]
+                share = rest[len(rest) * subject // _SUBJECTS : len(rest) * (subject + 1) // _SUBJECTS]
             elif len(rest):
-                place = subject % len(rest)
-                if subject and not place:
+                position = subject % len(rest)
+                if subject and not position:
                     turn = shuffled(rest, *purpose, "subject again", relation, subject)
-                own = turn[place : place + 1]
+                share = turn[position : position + 1]
             else:
-                own = rest
+                share = rest
             outer = (subject >> 4) << 13 | (subject >> 2 & 3) << 8 | (subject & 3) << 4
-            found.append(inner[np.concatenate([own, shared])] | outer)
-    return np.concatenate(found).astype(np.int32)
+            items.append(inner[np.concatenate([share, shared])] | outer)
+    return np.concatenate(items).astype(np.int32)
 
 
 def _cut(group: Ints, ratio: Fraction) -> tuple[Ints, Ints]:
-    """The part of a shuffled group that every context gets, and the part that is dealt out."""
+    """Cut a shuffled group in two: the part that every context gets, and the part that is divided among them."""
     count = len(group) * ratio.numerator // ratio.denominator
     return group[:count], group[count:]
 
 
 def _deal_patterns(contexts: int, ratio: Fraction, purpose: tuple[Any, ...]) -> Bools:
-    """[contexts, 5]: the ways to be # that are allowed in each context: the shared ones and one other, in turn."""
+    """[contexts, 5]: the patterns for # allowed in each context: the shared ones and, in turn, one of the others."""
     shared, rest = _cut(shuffled(np.arange(PATTERNS), *purpose, "patterns"), ratio)
     allowed = np.zeros((contexts, PATTERNS), np.bool_)
     allowed[:, shared] = True
     turn = rest
     for context in range(contexts if len(rest) else 0):
-        place = context % len(rest)
-        if context and not place:
+        position = context % len(rest)
+        if context and not position:
             turn = shuffled(rest, *purpose, "patterns again", context)
-        allowed[context, turn[place]] = True
+        allowed[context, turn[position]] = True
     return allowed
 
 
 class _Columns:
-    """What the dial asks about all 524,288 encodings: relational class, and context and pattern of each phrase."""
+    """Columns over all 524,288 encodings: the relational class, and the context and pattern of each phrase."""
 
     def __init__(self) -> None:
         codes = np.arange(ENCODINGS, dtype=np.int32)
@@ -180,5 +181,5 @@ def _pattern(modifier: Ints, equal: Ints) -> npt.NDArray[np.int64]:
 
 
 def shuffled(items: Ints, *purpose: Any) -> Ints:
-    """The items in an order that the purpose alone decides."""
+    """The items in a random order that depends only on the purpose."""
     return items[random_order(stream_key(*purpose), len(items))]

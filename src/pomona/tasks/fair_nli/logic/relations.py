@@ -6,8 +6,8 @@
 
 Two expressions P and H cut a domain in four cells: 11 (in both), 10 (only in P), 01 (only in H), 00 (in neither).
 A relation says which cells may be inhabited. Of the 16 sets of cells exactly 7 leave both P and H neither empty nor
-universal, and these are the relations of MacCartney and Manning (Table 2 of Geiger et al. 2019). Everything else in
-this room follows by pushing cells through the meaning of words. At the root, P and H are sentences and cells are
+universal, and these are the relations of MacCartney and Manning (Table 2 of Geiger et al. 2019). All other tables
+of `logic` are computed from cells and the meanings of words. At the root, P and H are sentences and cells are
 pairs of truth values: entailment means that 10 is impossible, contradiction that 11 is, anything else is neutral.
 """
 
@@ -57,7 +57,7 @@ def label_of_cells(cells: int) -> Label:
 
 
 class Relation(IntEnum):
-    """One of the seven relations; its number is its place in every table of this room."""
+    """One of the seven relations; its number is its index in every table of `logic`."""
 
     EQ = 0
     FWD = 1
@@ -74,7 +74,7 @@ class Relation(IntEnum):
 
     @property
     def symbol(self) -> str:
-        """The sign of the paper's Table 2."""
+        """The symbol in Table 2 of the paper."""
         return "≡⊏⊐^|⌣#"[self]
 
     @property
@@ -128,26 +128,26 @@ _TITLES: Final = (
 _OF_CELLS: Final = {relation.cells: relation for relation in Relation}
 
 
-def _swap_bits(mask: int, one: int, other: int) -> int:
-    """Exchange two bits, given by their places."""
-    differ = (mask >> one ^ mask >> other) & 1
-    return mask ^ (differ << one | differ << other)
+def _swap_bits(mask: int, first: int, second: int) -> int:
+    """Exchange the bits at these two positions."""
+    differ = (mask >> first ^ mask >> second) & 1
+    return mask ^ (differ << first | differ << second)
 
 
 def relation_of(cells: int) -> Relation:
     """The relation that leaves exactly these cells possible."""
-    found = _OF_CELLS.get(cells)
-    if found is None:
+    relation = _OF_CELLS.get(cells)
+    if relation is None:
         raise SpecError(
             f"the cells {cells_text(cells)} make an expression empty or universal; "
             "a relation needs cells on both sides of premise and hypothesis, such as 11 and 00."
         )
-    return found
+    return relation
 
 
 def cells_text(cells: int) -> str:
     """Cells for a reader: `cells_text(0b1001)` is '11 00'."""
-    return " ".join(f"{place:02b}" for place in (3, 2, 1, 0) if cells >> place & 1) or "(none)"
+    return " ".join(f"{bit:02b}" for bit in (3, 2, 1, 0) if cells >> bit & 1) or "(none)"
 
 
 def frozen(table: RelationTable) -> RelationTable:

@@ -5,10 +5,10 @@
     every.contradictory                        the same with 'not every'
     encode_pairs([(premise, hypothesis)])      the encoding of `fragment`, from any words at all
 
-The paper's section 4.2: nine places, three of them with words of the open classes and optional modifiers. Files spell
-an empty place `emptystring` and write `notevery` and `doesnot` as one token. Generated words carry no meaning, so they
-are plain: `sadj7` is the seventh adjective of subjects. No open-class word may stand in two different places: the
-exact labels depend on phrases that can be interpreted independently of each other.
+A sentence has nine places (section 4.2 of the paper): three open-class heads with optional modifiers, two quantifiers
+and a negation. Files spell an empty place `emptystring`, and write `notevery` and `doesnot` as one token. Generated
+words are numbered, for example `sadj7` is the seventh adjective of subjects. An open-class word may occur in one place
+only, because the exact labels assume that phrases can be interpreted independently of each other.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def encode_pairs(pairs: Iterable[Pair]) -> Codes:
 
 
 def _numbered(premise: Sentence, hypothesis: Sentence) -> list[int]:
-    """The 18 words as numbers, counted in this pair alone: the encoding only asks which are equal and which empty."""
+    """The 18 words as numbers within this pair: the encoding depends only on which are equal and which are empty."""
     numbers: dict[str, tuple[int, int]] = {}
     row = []
     for sentence in (premise, hypothesis):
@@ -142,14 +142,14 @@ def _numbered(premise: Sentence, hypothesis: Sentence) -> list[int]:
                 if where != place:
                     raise SpecError(
                         f"{word!r} stands both as {PLACES[where]} and as {PLACES[place]}; in this fragment a word "
-                        "keeps its place, since phrases must be free to mean anything independently. Rename one."
+                        "keeps its place, because phrases must be independent of each other. Rename one."
                     )
                 row.append(number)
     return row
 
 
 def exemplar(code: int) -> Pair:
-    """A pair of sentences, in generated words, that has the given encoding; as short as can be."""
+    """A pair of sentences, in generated words, that has this encoding; as short as possible."""
     row = [0] * 18
     row[3], row[0], row[6], row[12], row[9], row[15] = (int(value) for value in unpack(np.array([code]))[0, :6])
     for phrase in PHRASES:

@@ -1,17 +1,18 @@
-"""A strict core: the fewest examples from which a table learner that knows nothing, not even words, learns everything.
+"""A strict core: the fewest examples from which a table learner without any knowledge of words learns everything.
 
-    core = strict_core(vocabulary=100, seed=1)       10,375 pairs = 475 + 100 x 99: no fair training set is smaller
+    core = strict_core(vocabulary=100, seed=1)       10,375 pairs = 475 + 100 x 99, the minimum
     space = redundancy_split(0, seed=1)
-    space[core.codes] = True                         so that the core's encodings are not held out for testing
+    space[core.codes] = True                         do not hold out encodings of the core
     rest = draw(BalancedPairs(space), 500_000 - len(core), key=key, before=core.labels)
 
 The paper's recipe shows every input of the six composing nodes, but of the 10,201 pairs of modifiers and 10,000 pairs
-of heads in each phrase only those that happen to be drawn. Taken literally (Definition 2 for all 15 inner nodes), it is
-then not quite fair. Counting at the object phrase gives a lower bound. These sets of examples are disjoint: 384 for
-root inputs whose scope is not #; 88 for object inputs with an object phrase that is not # but an outcome that is; 3 for
-unequal heads under modifiers that are not different; and V(V-1) for the pairs of different modifiers. The construction
-meets it: the 536 classes of the hardest split, with the classes that are # throughout repeated until every pair of
-words has had its turn in all three phrases at once.
+of heads in each phrase only those that happen to be drawn. By Definition 2 for all 15 inner nodes, it is not quite
+fair.
+
+Counting gives a lower bound, because four disjoint sets of examples are needed: 384 for root inputs whose scope is not
+#; 88 for object inputs whose object phrase is not # but whose result is; 3 for unequal heads under modifiers that are
+not different; and V(V-1) for the pairs of different modifiers. The construction reaches this bound. It takes the 536
+classes of the hardest split, and repeats those with # in all three phrases until every pair of words has been used.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ import numpy as np
 
 from pomona.base.arrays import Ints
 from pomona.tasks.fair_nli.logic.fragment import DIFFERENT, ONLY_HYPOTHESIS, ONLY_PREMISE, PHRASES, SAME
-from pomona.tasks.fair_nli.logic.pairs import Pairs, check_vocabulary, of_words
+from pomona.tasks.fair_nli.logic.pairs import DrawnPairs, check_vocabulary, of_words
 from pomona.tasks.fair_nli.logic.redundancy import minimal_items, shuffled
 
 
 def strict_minimum(vocabulary: int) -> int:
-    """A lower bound on strictly fair training sets; `strict_core` has this size up to 100 words, little more above."""
+    """A lower bound on strictly fair training sets; up to 100 words `strict_core` has this size, then a bit more."""
     check_vocabulary(vocabulary)
     different = vocabulary * (vocabulary - 1)
     # Few words: the 64 object inputs with a # phrase need more. Many: the pairs of equal or missing modifiers do.
     return max(472 + max(64, 3 + different), (vocabulary + 1) ** 2)
 
 
-def strict_core(vocabulary: int, seed: int) -> Pairs:
+def strict_core(vocabulary: int, seed: int) -> DrawnPairs:
     """Pairs that show every input of all 15 inner nodes; a pure function of its arguments."""
     check_vocabulary(vocabulary)
     purpose = ("fair_nli", "strict core", vocabulary, seed)
@@ -70,7 +71,7 @@ def strict_core(vocabulary: int, seed: int) -> Pairs:
 
 
 def _classes(vocabulary: int, seed: int) -> Ints:
-    """Relational classes: the hardest split's, then enough that are # in all three phrases."""
+    """Relational classes: those of the hardest split, then repetitions of those with # in all three phrases."""
     items = minimal_items(seed)
     independent = items[(items >> 2 & 3 == DIFFERENT) & (items & 3 == DIFFERENT)] | DIFFERENT << 4
     more = max(0, 3 + vocabulary * (vocabulary - 1) - 64)
@@ -78,11 +79,11 @@ def _classes(vocabulary: int, seed: int) -> Ints:
 
 
 def _with_extras(items: Ints, vocabulary: int) -> Ints:
-    """More classes where words outnumber the phrases that could show them; none up to 100 words."""
+    """Add classes if there are too few phrases to show every word; up to 100 words none are needed."""
     lacking: list[list[int]] = []
     for phrase in PHRASES:
         how = items >> phrase.place & 3
-        # One # phrase shows an equal or missing modifier besides, see above.
+        # One # phrase also shows an equal or missing modifier (see `strict_core`).
         needs = ((SAME, vocabulary), (ONLY_HYPOTHESIS, vocabulary - 1), (ONLY_PREMISE, vocabulary - 1))
         lacking.append([code for code, need in needs for _ in range(need - int((how == code).sum()))])
     extra = np.zeros(max(len(codes) for codes in lacking), items.dtype)
@@ -92,6 +93,6 @@ def _with_extras(items: Ints, vocabulary: int) -> Ints:
 
 
 def _take_turns(words: Ints, rows: Ints, column: int, choices: Ints) -> None:
-    """Give rows the choices in turn: premise word and hypothesis word of one column."""
+    """Fill one column of the rows with the choices in turn, for premise and hypothesis."""
     turn = choices[np.arange(len(rows)) % len(choices)]
     words[rows, column], words[rows, column + 9] = turn[:, 0], turn[:, 1]

@@ -1,10 +1,10 @@
-"""Labels of a file, asked again of a prover that knows nothing of our tables.
+"""Check the labels of a file with a prover, which does not know our tables.
 
     report = verify_labels(corpus, "z3", sample=500, seed=7)
     report.asked, report.disagreements, report.unknown
 
-A sample of the rows (all of them with `sample=None`) goes to one of the labellers of `provers`. A disagreement names
-row, given label and the prover's; a prover that runs out of time has said nothing, and that is counted, not hidden.
+A labeller of `provers` labels a sample of the rows, or all of them with `sample=None`. A disagreement names the row,
+the label of the file and the prover's label. Rows on which the prover runs out of time are counted as unknown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def verify_labels(
     *,
     progress: Callable[[int], None] | None = None,
 ) -> LabelReport:
-    """Ask a prover for the labels of some rows; `progress` hears 1 after each."""
+    """Ask a prover for the labels of some rows; `progress(1)` is called after each."""
     asked = labeller(prover) if isinstance(prover, str) else prover
     check_shape(corpus.forest)
     if sample is not None and sample < 0:
@@ -37,11 +37,11 @@ def verify_labels(
     disagreements, unknown = [], []
     for row in rows.tolist():
         verdict = asked.label(*sentences(corpus, row))
-        given = str(corpus.outcomes[corpus.targets[row, 0]])
+        label = str(corpus.outcomes[corpus.targets[row, 0]])
         if verdict.label is None:
             unknown.append((row, verdict.reason))
-        elif verdict.text != given:
-            disagreements.append(Disagreement(row, given, verdict.text))
+        elif verdict.text != label:
+            disagreements.append(Disagreement(row, label, verdict.text))
         if progress is not None:
             progress(1)
     return LabelReport(asked.name, len(rows), tuple(disagreements), tuple(unknown))
