@@ -143,7 +143,7 @@ def test_verify_prints_file_and_line_and_fails(run: Run, data: Path) -> None:
     shown = run("verify", path)
     assert shown.status == 1
     assert f"{path}:4: wrong answer: the file says {lines[3][0]}, the rules give " in shown.out
-    assert f"{path}:21: duplicate: the same example stands on line 1" in shown.out
+    assert f"{path}:21: duplicate: the same example is on line 1" in shown.out
     assert "2 problems." in shown.out
     assert "... and 1 more (--most 0 prints all)" in run("verify", path, "--most", 1).out
     found = run("verify", path, "--json")

@@ -75,7 +75,7 @@ def test_tables(corpus: pm.Corpus, tmp_path: Path, suffix: str, mark: str) -> No
     with pytest.raises(FormatError, match="line 1: the first line must name the columns id and prediction"):
         pm.data.read_answers(path, corpus)
     path.write_text("\n".join([*lines[:3], lines[3] + mark + "7"]))
-    with pytest.raises(FormatError, match="line 4: this line has another number of columns"):
+    with pytest.raises(FormatError, match="line 4: the number of columns differs"):
         pm.data.read_answers(path, corpus)
 
 
@@ -144,8 +144,8 @@ def test_what_is_wrong_with_ids_is_listed(corpus: pm.Corpus, tmp_path: Path) -> 
     [
         ('{"id": "x", "prediction": 1', "line 2: this is not JSON: Expecting"),
         ("[" * 100_000, "line 2: this is not JSON"),
-        ("7", "line 2: a line is an object as"),
-        ('{"id": "x"}', "line 2: a line is an object as"),
+        ("7", "line 2: a line is an object, for example"),
+        ('{"id": "x"}', "line 2: a line is an object, for example"),
         ('{"id": null, "prediction": 1}', "line 2: \"id\" is a string; got 'None'"),
         ('{"id": true, "prediction": 1}', "line 2: \"id\" is a string; got 'True'"),
         ("\udcff", "line 2: this is not UTF-8"),
@@ -219,7 +219,7 @@ def test_trees_for_all_or_for_none(corpus: pm.Corpus, pairs: pm.Corpus, tmp_path
     lines[4]["tree"] = corpus[4].text
     with pytest.raises(FormatError, match=f"1 of 40 predictions have a tree; the first without is {corpus[0].id!r}"):
         pm.data.read_answers(write(tmp_path / "a.jsonl", lines), corpus)
-    with pytest.raises(FormatError, match="trees are compared where an example has one; here it has 2"):
+    with pytest.raises(FormatError, match="trees can be compared if an example has one; here it has 2"):
         trees_over(pairs, pairs.texts)
 
 
@@ -267,7 +267,7 @@ def test_a_comma_alone_does_not_make_two_questions(tmp_path: Path, target: str) 
 @pytest.mark.parametrize("names", ["id,prediction,prediction", "id,id,prediction", "id,prediction," + "x" * 200_000])
 def test_a_table_whose_first_line_cannot_be_taken(corpus: pm.Corpus, tmp_path: Path, names: str) -> None:
     (tmp_path / "a.csv").write_text(f"{names}\nq,1,2\n")
-    with pytest.raises(FormatError, match=r"once each|no table we can read"):
+    with pytest.raises(FormatError, match=r"once each|table cannot be read"):
         pm.data.read_answers(tmp_path / "a.csv", corpus)
 
 

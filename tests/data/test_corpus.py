@@ -168,7 +168,7 @@ def test_columns_that_do_not_fit() -> None:
     with pytest.raises(FormatError, match="'score' cannot be a column of this corpus: it has 3 rows of 2"):
         dataclasses.replace(corpus, columns={"score": np.zeros(3)})
     for name in FIELDS:
-        with pytest.raises(FormatError, match=f"'{name}' cannot be a column of this corpus: that name has a meaning"):
+        with pytest.raises(FormatError, match=f"'{name}' cannot be a column of this corpus: that name has another"):
             dataclasses.replace(corpus, columns={name: np.zeros(2)})
 
 

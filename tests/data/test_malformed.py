@@ -134,7 +134,7 @@ def first_fault(line: str) -> tuple[int, str] | None:
             continue
         if piece in "()":
             return column, ROUND
-        if len(piece) > 1:
+        if len(piece.encode()) > 1:
             return column, UNKNOWN
         if opened:
             return column, ROUND

@@ -31,7 +31,7 @@ A = '"tree": {"type": "a"}'
     [
         ('{"tree": {"type": "a"}', 23, "this is not JSON: Expecting ',' delimiter"),
         (f"{{{A}}} x", 25, "this is not JSON: Extra data"),
-        (f'{{{A}, "score": NaN}}', None, "this is not JSON we can take: NaN is not a number"),
+        (f'{{{A}, "score": NaN}}', None, "this JSON cannot be read: NaN is not a number"),
         (f'{{{A}, "score": -Infinity}}', None, "-Infinity is not a number"),
         (f"{{{A}}}\r", 24, "the line ends in CR LF"),
         ("", 1, "the line is empty"),
@@ -48,7 +48,7 @@ A = '"tree": {"type": "a"}'
         (
             '{"tree": {"type": "a", "children": []}}',
             None,
-            'tree: "children" is a list of nodes, and left out at a leaf',
+            'tree: "children" is a list of nodes; leave it out at a leaf',
         ),
         ('{"tree": {"type": "a", "children": "b"}}', None, 'tree: "children" is a list of nodes'),
         ('{"tree": {"type": "a", "children": {"type": "b"}}}', None, 'tree: "children" is a list of nodes'),
@@ -65,7 +65,7 @@ A = '"tree": {"type": "a"}'
         (
             '{"tree": {"type": "a", "value": 1' + "0" * 5000 + "}}",
             None,
-            "this is not JSON we can take: Exceeds the limit",
+            "this JSON cannot be read: Exceeds the limit",
         ),
         ('{"tree": {"type": "a", "link": 1}}', None, 'tree: "link" counts nodes back inside the example; got 1'),
         ('{"tree": {"type": "a", "children": [{"type": "b", "link": -1}]}}', None, 'tree.children[0]: "link" counts'),
@@ -82,7 +82,7 @@ A = '"tree": {"type": "a"}'
         (f'{{{A}, "text": 7}}', None, '"text" is a string; got 7'),
         (f'{{{A}, "id": true}}', None, '"id" is a string; got True'),
         (f'{{{A}, "id": [1]}}', None, '"id" is a string; got [1]'),
-        ('{"tree": {"type": "\\ud800"}}', 20, r"\ud800 is half a character; it cannot be kept as UTF-8"),
+        ('{"tree": {"type": "\\ud800"}}', 20, r"\ud800 is half a character, which UTF-8 cannot hold"),
         ('{"tree": {"type": "\\\\\\ud83d\\ude00\\udE00"}}', 34, r"\udE00 is half a character"),
         ('{"tree": {"type": "a b"}}', None, 'there are no "tokens", and tree 0 cannot be written as lists: a leaf is'),
     ],
@@ -107,8 +107,8 @@ def test_bytes_that_are_not_utf8_have_a_column(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("first", "second", "line", "words"),
     [
-        (f'{A}, "id": "x"', f'{A}, "id": "x"', 2, "the id 'x' stands on line 1 already"),
-        (f'{A}, "id": 1', f'{A}, "id": "1"', 2, "the id '1' stands on line 1 already"),
+        (f'{A}, "id": "x"', f'{A}, "id": "x"', 2, "the id 'x' is already on line 1"),
+        (f'{A}, "id": 1', f'{A}, "id": "1"', 2, "the id '1' is already on line 1"),
         (f'{A}, "id": "x"', A, None, "1 of 2 lines have an id; give one to all or to none"),
         (f'{A}, "score": 1', A, 2, "the field 'score' is missing here but not on other lines"),
         (A, f'{A}, "score": 1', 1, "the field 'score' is missing here but not on other lines"),
@@ -164,11 +164,11 @@ def test_somebody_elses_tool_may_write_our_files(folder: Path) -> None:
     [
         (
             set_to("parents", 0, [4, 4, 2, 3, 2, -1]),
-            "the trees from row 1 on are none: tree 0, node 2: symbol, parent or",
+            "the trees from row 1 on are invalid: tree 0, node 2: symbol, parent or",
         ),
-        (set_to("parents", 0, [5, 5, 4, 4, 5, 5]), "the trees from row 1 on are none: tree 0, node 5"),
-        (set_to("parents", 0, [5, 5, 4, 99, 5, -1]), "the trees from row 1 on are none: tree 0, node 3"),
-        (set_to("parents", 1, [-1, -1]), "the trees from row 1 on are none: a forest of"),
+        (set_to("parents", 0, [5, 5, 4, 4, 5, 5]), "the trees from row 1 on are invalid: tree 0, node 5"),
+        (set_to("parents", 0, [5, 5, 4, 99, 5, -1]), "the trees from row 1 on are invalid: tree 0, node 3"),
+        (set_to("parents", 1, [-1, -1]), "the trees from row 1 on are invalid: a forest of"),
         (set_to("symbols", 0, ["2", "9", "4", "7", "MIN", "SM"]), "the rows are not those that were written"),
         (set_to("symbols", 0, ["2", "9", "4", None, "MIN", "MAX"]), "tree 0, node 3: symbol, parent or link"),
         (set_to("symbols", 0, ["2", "9", "4", "new", "MIN", "MAX"]), "not a whole Parquet file of ours: 'new'"),

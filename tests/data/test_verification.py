@@ -95,7 +95,7 @@ def test_a_wrong_node_value_is_found_and_named(
     symbol = listops.forest.names[listops.forest.symbol[node]]
     given_as = "nothing" if new < 0 else new
     assert (problem.line, problem.kind) == (row + 1, "wrong node value")
-    expected = f"the value of {symbol} (node {inside}) is given as {given_as}, the rules give {right}"
+    expected = f"the value of {symbol} (node {inside}) is recorded as {given_as}, the rules give {right}"
     assert problem.message == expected
 
 
@@ -107,7 +107,7 @@ def test_duplicates_are_found_and_name_the_first(
 ) -> None:
     path = put(listops[rows], tmp_path_factory.mktemp("twice"), "test", name)
     expected = [
-        (line(name, place), f"the same example stands on line {line(name, rows.index(row))}")
+        (line(name, place), f"the same example is on line {line(name, rows.index(row))}")
         for place, row in enumerate(rows)
         if row in rows[:place]
     ]
@@ -123,7 +123,7 @@ def test_leaks_are_counted_and_the_first_is_named(tmp_path: Path, listops: Corpu
     test = put(listops[[40, 41, 20, 42, 3, 43]], tmp_path, "test", name)
     (problem,) = pm.verify(train, test).problems
     assert (problem.path, problem.line, problem.kind) == (str(test), line(name, 2), "leak")
-    assert problem.message == f"2 of 6 examples also stand in {train} (this one on line {line(other, 20)})"
+    assert problem.message == f"2 of 6 examples are also in {train} (this one on line {line(other, 20)})"
 
 
 # -- cases -----------------------------------------------------------------------------------------------------------

@@ -297,7 +297,7 @@ class TestBadFiles:
             ({"tree": NODE | {"type": 7}}, FormatError, 'line 2: tree: a node is an object with a "type"'),
             ({"tree": NODE | {"value": {"a": 1}}}, FormatError, "line 2: tree: a value is true, false, a whole number"),
             ({"tree": NODE | {"children": []}}, FormatError, 'line 2: tree: "children" is a list of nodes'),
-            ({"tree": NODE, "id": "p"}, FormatError, "line 2: the id 'p' stands on line 1 already"),
+            ({"tree": NODE, "id": "p"}, FormatError, "line 2: the id 'p' is already on line 1"),
             ("{not json", FormatError, "line 2, column 2: this is not JSON"),
             ({"tree": NODE | {"link": 9}}, FormatError, 'line 2: tree: "link" counts nodes back'),
         ],

@@ -210,7 +210,7 @@ def test_asking_for_more_than_there_is_says_so(monkeypatch: pytest.MonkeyPatch) 
         ({"branching": 0.6}, "set a length window"),
         ({"balanced": True}, "need a window of dependency depths"),
         ({"train": -1}, "0 or more rows"),
-        ({"iid": 5}, "second test"),
+        ({"iid": 5}, "here it equals test"),
         ({"pool": 5}, "held-out rows"),
         ({"shift": [["tets", "depth", 3]]}, "no split is called 'tets'. Did you mean 'test'"),
         ({"shift": [["test", "dept", 3]]}, "'dept' is not a setting. Did you mean 'depth'"),

@@ -65,7 +65,7 @@ def test_positions_are_level_order() -> None:
         ("[MAX 2 ] X [COPY 9 ]", "column 20: COPY points beyond the nodes of the earlier trees"),
         ("[COPY 0 ]", "column 9: COPY points beyond the nodes of the earlier trees"),
         ("[MAX 12 ]", "column 6: '12': integers outside COPY have one digit"),
-        ("[MAX 2 ] [MIN 2 ]", "column 10: '[MIN' comes after the end of a tree; between trees stands X"),
+        ("[MAX 2 ] [MIN 2 ]", "column 10: '[MIN' comes after the end of a tree; write X between trees"),
         ("[MOX 2 ]", "column 1: '[MOX' is not an ORCHARD token"),
         ("[MAX 2 ] X [COPY 0 1 ]", "column 20: COPY has one argument"),
         ("[MAX 2 ] X [COPY 01 ]", "column 18: COPY has one argument"),
@@ -151,7 +151,7 @@ def test_a_wrong_label_is_found(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"149 labels for the 150 examples of test\.input"):
         pm.read(tmp_path / "test.input")
     (tmp_path / "test.label").write_text("1;2\n")
-    with pytest.raises(FormatError, match=r"test.label, line 1: a label is 2 digits with commas between, as 6,2"):
+    with pytest.raises(FormatError, match=r"line 1: a label is 2 digits with commas between, for example 6"):
         pm.read(tmp_path / "test.input")
 
 

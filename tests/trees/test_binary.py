@@ -138,7 +138,7 @@ def test_steps_that_build_no_tree(steps: list[int], start: list[int], leaves: in
 def test_other_errors() -> None:
     with pytest.raises(TreeError, match=r"^tree 1 has a node with 3 children; transitions need binary trees \(bin"):
         transitions(Forest.from_nested(["x", ("A", "x", "x", "x")]))
-    with pytest.raises(TreeError, match=r"^no way to branch is called 'middle'; there are left, right and balanced$"):
+    with pytest.raises(TreeError, match=r"^there is no branching style 'middle'; choose left, right or balanced$"):
         binarise(Forest.from_nested(["x"]), "middle")  # type: ignore[arg-type]
     with pytest.raises(TreeError, match=r"^sentence 1 has 0 tokens; a tree needs at least one$"):
         random_trees(np.array([3, 0]), 1)

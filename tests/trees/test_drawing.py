@@ -194,7 +194,7 @@ def test_names_from_outside_stay_text() -> None:
 def test_values_must_fit() -> None:
     forest = brackets.read("[MAX 1 2 ]")
     for show in (draw, svg):
-        with pytest.raises(TreeError, match=r"^2 values for a forest of 3 nodes; there is one for each node$"):
+        with pytest.raises(TreeError, match=r"^2 values for a forest of 3 nodes; give one for each node$"):
             show(forest, [1, 2])
 
 

@@ -217,7 +217,7 @@ def test_links_stay_with_their_trees() -> None:
 
 @pytest.mark.parametrize("rows", [slice(1, 3), [3], [3, 2], [0, 2, 1], [2, 1]])
 def test_a_cut_that_loses_a_quoted_node_is_an_error(rows: Any) -> None:
-    with pytest.raises(TreeError, match=r"^tree [13] quotes a node of tree [02], which the trees taken do not hold in"):
+    with pytest.raises(TreeError, match=r"^tree [13] quotes a node of tree [02], which is not selected at"):
         quoting()[rows]
 
 

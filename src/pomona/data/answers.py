@@ -1,18 +1,18 @@
-"""What a model said of a corpus: questions out, answers back in, each under the id of its example.
+"""A model's answers to a corpus: write the inputs, read the answers back, matched by the ids of the examples.
 
     write_inputs(corpus, "inputs.jsonl")             {"id": "7f0c...", "input": "[MAX 2 9 [MIN 4 7 ] 0 ]"}
     answers = read_answers("answers.jsonl", corpus)  {"id": "7f0c...", "prediction": "9"}
                                                      {"id": "...", "prediction": 9, "tree": "( ( ( [MAX 2 ) 9 ) ] )"}
 
-An answer is an outcome of the corpus, or reads like one but for blanks around it: a tuple is a list in JSON, and
-("a", "b") may also be written '("a", "b")' or '["a", "b"]'. Any other answer is *unparsed*: it is not right, and it is
-counted apart from the answers that are wrong. `null` says that the model gave no answer. Where an example asks several
-questions (ORCHARD: one for each tree) the answer is [6, 2], "6,2" or "6 2"; too few leave the last questions unparsed,
-too many leave all of them so. Nothing else is tidied up: "The answer is 4" is unparsed, not 4.
+An answer is an outcome of the corpus or its text; blanks around the text are ignored. A tuple is a list in JSON:
+("a", "b") may also be written '("a", "b")' or '["a", "b"]'. Any other answer is *unparsed*. It is not right, and it is
+counted separately from wrong answers. `null` means that the model gave no answer. Where an example asks several
+questions (ORCHARD: one for each tree), the answer is [6, 2], "6,2" or "6 2". With too few parts the last questions are
+unparsed, with too many all of them. Nothing else is corrected: "The answer is 4" is unparsed.
 
-A tree is written in brackets over the example's own tokens, as lists or as groups (`trees.brackets`), for all examples
-or for none. An example's id is its own, or its content key; an example that stands in a corpus several times has its
-key first and then the key with "-2", "-3" behind it.
+A tree is written in brackets over the tokens of the example, as lists or as groups (`trees.brackets`). Give trees for
+all examples or for none. The id of an example comes from its file or is its content key. When an id occurs several
+times, its second and third examples have "-2" and "-3" appended.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SHOWN = 10  # ids that an error lists before it only counts
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """The answers of one model: positions in the corpus's outcomes, [examples, questions], -1 for none of them."""
+    """The answers of a model: positions in the corpus's outcomes, [examples, questions], -1 where unparsed."""
 
     name: str
     given: npt.NDArray[np.int64]
@@ -51,7 +51,7 @@ class Answers:
 
 
 def asked(corpus: Corpus) -> npt.NDArray[np.int64]:
-    """The answers wanted, one column a question; where every target is its roots' values, as "6,2", a root is one."""
+    """The right answers, one column a question; a target that joins the values of the roots ("6,2") is split."""
     if corpus.targets.shape[1] == 1 and corpus.width > 1 and _paired(corpus):
         roots = corpus.values[corpus.forest.root].reshape(len(corpus), corpus.width)
         return np.asarray(roots, np.int64)
@@ -61,7 +61,7 @@ def asked(corpus: Corpus) -> npt.NDArray[np.int64]:
 def _paired(corpus: Corpus) -> bool:
     used = [corpus.outcomes[value] for value in np.unique(corpus.targets).tolist() if value >= 0]
     if not used or not all(isinstance(outcome, str) and "," in outcome for outcome in used):
-        return False  # at once, since the rest goes through all the examples
+        return False  # early, because the rest goes through all examples
     roots = corpus.values[corpus.forest.root].reshape(len(corpus), corpus.width)
     cases = np.unique(np.column_stack([corpus.targets, roots]), axis=0)  # "Paris, France" is one answer, not two
     return cases.min() >= 0 and all(
@@ -71,10 +71,10 @@ def _paired(corpus: Corpus) -> bool:
 
 
 def all_asked(corpus: Corpus) -> npt.NDArray[np.int64]:
-    """The answers wanted, of a corpus in which all of them are known; else an error."""
+    """The right answers; an error if some are unknown."""
     wanted = asked(corpus)
     if not wanted.shape[1]:
-        raise MeasureError(f"{corpus!r} asks for nothing: its targets are empty; leave them out to ask for the roots")
+        raise MeasureError(f"{corpus!r} asks no questions: its targets are empty; leave them out to ask for the roots")
     unknown = np.flatnonzero((wanted < 0).any(axis=1))
     if len(unknown):
         first = corpus[int(unknown[0])].id
@@ -83,7 +83,7 @@ def all_asked(corpus: Corpus) -> npt.NDArray[np.int64]:
 
 
 def ids_of(corpus: Corpus) -> list[str]:
-    """An id for every example, no two alike."""
+    """A different id for every example."""
     names = list(corpus.ids) if corpus.ids is not None else [f"{key:016x}" for key in corpus.keys.tolist()]
     seen: Counter[str] = Counter()
     ids = []
@@ -94,7 +94,7 @@ def ids_of(corpus: Corpus) -> list[str]:
 
 
 def write_inputs(corpus: Corpus, path: str | Path, *, answers: bool = False) -> Path:
-    """One line an example, `id` and `input`, for a model that lives elsewhere; with `answers`, the right ones too."""
+    """Write `id` and `input` of each example, one a line, for a model outside Pomona; with `answers`, also `answer`."""
     with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="\n") as file:
         for number, (name, text) in enumerate(zip(ids_of(corpus), corpus.texts, strict=True)):
             line: dict[str, Any] = {"id": name, "input": text}
@@ -105,7 +105,7 @@ def write_inputs(corpus: Corpus, path: str | Path, *, answers: bool = False) -> 
 
 
 def write_answers(corpus: Corpus, answers: Answers, path: str | Path) -> Path:
-    """A file that `read_answers` reads: an id and a prediction a line, and a tree where there are trees."""
+    """Write answers for `read_answers`: one line an example with id, prediction and, if there are trees, its tree."""
     trees = None if answers.trees is None else brackets.write(answers.trees)
     with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="\n") as file:
         for number, name in enumerate(ids_of(corpus)):
@@ -117,16 +117,16 @@ def write_answers(corpus: Corpus, answers: Answers, path: str | Path) -> Path:
 
 
 def said(corpus: Corpus, positions: npt.NDArray[Any]) -> Any:
-    """The answer to the question of one example as a JSON value; None where there is none.
+    """The answer to an example as a JSON value; None where there is none.
 
-    A list for several questions, and around a tuple, which is a list in JSON: [["a", "b"]] is one answer.
+    Several questions give a list. So does a tuple, which is itself a list in JSON: [["a", "b"]] is one answer.
     """
     values = [None if position < 0 else corpus.outcomes[position] for position in positions.tolist()]
     return values[0] if len(values) == 1 and not isinstance(values[0], tuple) else values
 
 
 def answers_given(corpus: Corpus, predictions: Sequence[Any] | npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Predictions as positions in the corpus's outcomes, [examples, questions]; -1 for what is none of them."""
+    """Predictions as positions in the corpus's outcomes, [examples, questions]; -1 where unparsed."""
     questions = asked(corpus).shape[1]
     known = _Outcomes(corpus.outcomes)
     listed = predictions.tolist() if isinstance(predictions, np.ndarray) else predictions
@@ -137,7 +137,7 @@ def answers_given(corpus: Corpus, predictions: Sequence[Any] | npt.NDArray[Any])
 
 
 class _Outcomes:
-    """Outcomes by exact value and by the texts that read like them; of outcomes that read alike the first counts."""
+    """Outcomes by exact value and by text; of outcomes with the same text, the first counts."""
 
     def __init__(self, outcomes: Sequence[Any]) -> None:
         self._exact = Interner(outcomes)
@@ -149,13 +149,13 @@ class _Outcomes:
                 self._texts.setdefault(to_json(outcome), position)
 
     def find(self, answer: Any) -> int:
-        """The outcome that is this very value, else the one that reads like it, else UNPARSED."""
+        """The outcome that equals this value, else the one with the same text, else UNPARSED."""
         try:
             value = from_json(answer)
         except ValueError:
             return UNPARSED
         position = self._exact.find(value)
-        if position < 0 and isinstance(value, float) and value.is_integer():  # tables with a gap write 7 as 7.0
+        if position < 0 and isinstance(value, float) and value.is_integer():  # pandas writes 7 as 7.0 next to a gap
             value = int(value)
             position = self._exact.find(value)
         if position < 0 and type(value) in (int, str):
@@ -172,16 +172,16 @@ def _parsed(prediction: Any, questions: int, outcomes: _Outcomes) -> list[int]:
         return [whole]
     else:
         parts = prediction if isinstance(prediction, (list, tuple)) else [prediction]
-    found = [outcomes.find(part) for part in parts[:questions]]
-    if questions == 1 and isinstance(prediction, list) and (len(parts) > 1 or found == [UNPARSED]):
-        return [outcomes.find(prediction)]  # a tuple that was not put into a list of answers
+    positions = [outcomes.find(part) for part in parts[:questions]]
+    if questions == 1 and isinstance(prediction, list) and (len(parts) > 1 or positions == [UNPARSED]):
+        return [outcomes.find(prediction)]  # a single tuple, without the list around it
     if len(parts) > questions:
         return [UNPARSED] * questions
-    return found + [UNPARSED] * (questions - len(found))
+    return positions + [UNPARSED] * (questions - len(positions))
 
 
 def _split(text: str) -> list[str]:
-    """The answers in "6,2" or "6 2"; an empty place between commas is an answer that is not there."""
+    """The answers in "6,2" or "6 2"; nothing between two commas is a missing answer."""
     return text.split(",") if "," in text else text.split()
 
 
@@ -189,28 +189,28 @@ def _split(text: str) -> list[str]:
 
 
 def read_answers(path: str | Path, corpus: Corpus, name: str = "") -> Answers:
-    """The answers in a file, in the order of the corpus: JSONL, or CSV or TSV with a line of headings.
+    """The answers in a file (JSONL, or CSV or TSV with a header line), in the order of the corpus.
 
-    Ids that are missing, unknown or given twice are an error that lists them; nothing is left out of the counting.
+    Missing, unknown or repeated ids are an error that lists them, so every example is counted.
     """
     path = Path(path)
-    said: dict[str, tuple[Any, Any]] = {}
+    predictions: dict[str, tuple[Any, Any]] = {}
     twice: dict[str, list[int]] = {}
     lines: dict[str, int] = {}
     for line, row in _rows(path):
         key = row["id"]
-        if key in said:
+        if key in predictions:
             twice.setdefault(key, [lines[key]]).append(line)
             continue
         lines[key] = line
-        said[key] = row.get("prediction"), row.get("tree")
+        predictions[key] = row.get("prediction"), row.get("tree")
     wanted = ids_of(corpus)
     known = set(wanted)
-    _complain(
-        path, corpus, [key for key in wanted if key not in said], [key for key in said if key not in known], twice
-    )
-    given = answers_given(corpus, [said[key][0] for key in wanted])
-    texts = [said[key][1] for key in wanted]
+    missing = [key for key in wanted if key not in predictions]
+    unknown = [key for key in predictions if key not in known]
+    _complain(path, corpus, missing, unknown, twice)
+    positions = answers_given(corpus, [predictions[key][0] for key in wanted])
+    texts = [predictions[key][1] for key in wanted]
     with_tree = [text is not None for text in texts]
     trees = None
     if any(with_tree):
@@ -219,13 +219,13 @@ def read_answers(path: str | Path, corpus: Corpus, name: str = "") -> Answers:
             message = f"{sum(with_tree):,} of {len(wanted):,} predictions have a tree; the first without is {lacking!r}"
             raise FormatError(f"{message}. Give one to all or to none", path=path)
         trees = trees_over(corpus, texts, path)
-    return Answers(name or path.stem, given, trees)
+    return Answers(name or path.stem, positions, trees)
 
 
 def _complain(
     path: Path, corpus: Corpus, missing: list[str], unknown: list[str], twice: Mapping[str, list[int]]
 ) -> None:
-    """One error for everything that is wrong with the ids."""
+    """Raise one error that lists all faults of the ids, if there are any."""
     wrong = []
     if missing:
         wrong.append(f"{_examples(len(missing))} without a prediction: {_listed(missing)}")
@@ -254,7 +254,7 @@ def _listed(names: list[str]) -> str:
 
 
 def text_of(path: Path) -> str:
-    """The text of a file, without the mark that some programs put in front of it."""
+    """The text of a file, without a byte order mark."""
     data = read_bytes(path).removeprefix(b"\xef\xbb\xbf")
     try:
         return data.decode("utf-8")
@@ -264,10 +264,10 @@ def text_of(path: Path) -> str:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line number and fields of each line, `id` made text."""
+    """Line number and fields of each line, with `id` as a string."""
     text = text_of(path)
     if not text.strip():
-        raise FormatError("the file is empty; a line is an object with an id and a prediction", path=path)
+        raise FormatError("the file is empty; each line needs an id and a prediction", path=path)
     table = path.suffix.lower() in (".csv", ".tsv")
     for line, row in _table(text, path) if table else _objects(text, path):
         key = row.get("id")
@@ -286,7 +286,7 @@ def _objects(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             raise FormatError(f"this is not JSON: {error}", path=path, line=line) from None
         if not isinstance(row, dict) or "id" not in row or "prediction" not in row:
             shape = '{"id": "...", "prediction": "..."}'
-            raise FormatError(f"a line is an object as {shape}; got {piece[:60]!r}", path=path, line=line)
+            raise FormatError(f"a line is an object, for example {shape}; got {piece[:60]!r}", path=path, line=line)
         yield line, row
 
 
@@ -300,23 +300,23 @@ def _table(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         for row in reader:
             if row["prediction"] is None or None in row:
                 raise FormatError(
-                    "this line has another number of columns than the first", path=path, line=reader.line_num
+                    "the number of columns differs from that of the first line", path=path, line=reader.line_num
                 )
             yield reader.line_num, dict(row)
     except csv.Error as error:
-        raise FormatError(f"this is no table we can read: {error}", path=path, line=reader.line_num) from None
+        raise FormatError(f"this table cannot be read: {error}", path=path, line=reader.line_num) from None
 
 
 # -- trees -------------------------------------------------------------------------------------------------------------
 
 
 def trees_over(corpus: Corpus, texts: Sequence[Any], path: str | Path | None = None) -> Forest:
-    """Trees written in brackets, checked to stand over the tokens of their examples."""
+    """Read trees in brackets; an error if their leaves are not the tokens of their examples."""
     ids = ids_of(corpus)
     if corpus.width != 1:
-        message = f'trees are compared where an example has one; here it has {corpus.width}. Leave out "tree"'
+        message = f'trees can be compared if an example has one; here it has {corpus.width}. Leave out "tree"'
         raise FormatError(message, path=path)
-    made = []
+    trees = []
     for name, text in zip(ids, texts, strict=True):
         try:
             if not isinstance(text, str):
@@ -325,8 +325,8 @@ def trees_over(corpus: Corpus, texts: Sequence[Any], path: str | Path | None = N
         except TreeError as error:
             raise FormatError(f"the tree of {name!r}: {error}", path=path) from None
         grouped = tree.names[int(tree.symbol[-1])] == brackets.UNNAMED
-        made.append(_without_single_groups(tree) if grouped or len(tree.symbol) == 1 else binarise(tree))
-    forest = Forest.concatenate(made)
+        trees.append(_without_single_groups(tree) if grouped or len(tree.symbol) == 1 else binarise(tree))
+    forest = Forest.concatenate(trees)
     leaves = np.array(forest.names, object)[forest.symbol[forest.leaf]]
     counts = np.add.reduceat(forest.leaf.astype(np.int64), forest.start[:-1])
     words = np.array(corpus.vocabulary, object)[corpus.tokens]
@@ -334,29 +334,30 @@ def trees_over(corpus: Corpus, texts: Sequence[Any], path: str | Path | None = N
         return forest
     first = np.concatenate([[0], np.cumsum(counts)])
     for row, name in enumerate(ids):
-        mine = leaves[first[row] : first[row + 1]].tolist()
-        theirs = words[corpus.token_start[row] : corpus.token_start[row + 1]].tolist()
-        if mine != theirs:
-            raise FormatError(f"the tree of {name!r} {_difference(mine, theirs)}", path=path)
-    raise AssertionError("trees were refused that have no fault")
+        tree_tokens = leaves[first[row] : first[row + 1]].tolist()
+        example_tokens = words[corpus.token_start[row] : corpus.token_start[row + 1]].tolist()
+        if tree_tokens != example_tokens:
+            raise FormatError(f"the tree of {name!r} {_difference(tree_tokens, example_tokens)}", path=path)
+    raise AssertionError("trees without a fault were rejected")
 
 
 def _without_single_groups(tree: Forest) -> Forest:
-    """A tree in which no group holds a single thing: such brackets group nothing, and would count as depth."""
+    """The tree without groups of a single part, which group nothing but would count as depth."""
     kept = tree.arity != 1
     if kept.all():
         return tree
     parent = tree.parent.tolist()
-    for node in reversed(range(len(parent))):  # a parent comes after its children, so its own parent is right already
+    for node in reversed(range(len(parent))):  # parents come after their children, so theirs are already right
         if parent[node] >= 0 and not kept[parent[node]]:
             parent[node] = parent[parent[node]]
-    number = np.append(np.cumsum(kept) - 1, -1)  # -1, above the root, reads the last one
+    number = np.append(np.cumsum(kept) - 1, -1)  # the parent of the root, -1, reads the last entry
     lifted = number[np.array(parent, np.int64)[kept]].astype(np.int32)
     return Forest(tree.symbol[kept], lifted, np.array([0, len(lifted)], np.int64), tree.names)
 
 
-def _difference(mine: list[str], theirs: list[str]) -> str:
-    if len(mine) != len(theirs):
-        return f"has {len(mine)} tokens, the example {len(theirs)}"
-    place = next(place for place, (one, other) in enumerate(zip(mine, theirs, strict=True)) if one != other)
-    return f"has {mine[place]!r} as token {place + 1}, the example {theirs[place]!r}"
+def _difference(tree_tokens: list[str], example_tokens: list[str]) -> str:
+    if len(tree_tokens) != len(example_tokens):
+        return f"has {len(tree_tokens)} tokens, the example {len(example_tokens)}"
+    pairs = enumerate(zip(tree_tokens, example_tokens, strict=True))
+    position = next(position for position, (leaf, token) in pairs if leaf != token)
+    return f"has {tree_tokens[position]!r} as token {position + 1}, the example {example_tokens[position]!r}"

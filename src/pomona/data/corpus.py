@@ -1,4 +1,4 @@
-"""Corpora: examples by the column.
+"""Corpora: many examples, stored as columns.
 
     corpus = pm.generate("listops/d20s", split="test", seed=7)
     corpus[0]                       an Example; its repr draws the tree
@@ -6,9 +6,9 @@
     corpus.lengths, corpus.nesting, corpus.dependency, corpus.targets      arrays, one row each
 
 An example is a sequence of tokens, one or more trees, a value for every node, a target (always a tuple) and a key, the
-hash of its tokens. `values` and `targets` hold positions in `outcomes`, the table of distinct values (ListOps: the
-digits; any plain values, see `trees.values`), -1 where nothing is known. `Corpus.of_trees` makes a corpus from trees
-alone. The fingerprint is a SHA-256 over the content of the rows, not over file bytes: it does not change with the
+hash of its tokens. `values` and `targets` hold positions in `outcomes`, the table of distinct values (any plain values,
+see `trees.values`; in ListOps the digits), and -1 where the value is unknown. `Corpus.of_trees` makes a corpus from
+trees alone. The fingerprint is a SHA-256 over the content of the rows, not over file bytes: it does not change with the
 format, the chunk size, the number of workers or the order of the vocabulary.
 """
 
@@ -35,7 +35,7 @@ from pomona.trees.values import Value, distinct, labels_of, position_type, renum
 
 Outcome: TypeAlias = Value
 
-# What files call the parts of an example; a task's own columns have other names.
+# The parts of an example in files; the columns that a task adds must have other names.
 FIELDS = {
     "id", "tokens", "text", "target", "tree", "trees", "symbols", "parents", "values", "links",
     "length", "nesting", "dependency",
@@ -69,7 +69,7 @@ class Example:
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Many examples, column by column; `width` trees each."""
+    """Many examples of `width` trees each, stored as columns."""
 
     tokens: npt.NDArray[np.integer[Any]]
     token_start: npt.NDArray[np.int64]
@@ -95,7 +95,7 @@ class Corpus:
             raise FormatError(f"{len(self.forest.symbol)} nodes need as many values; got {len(self.values)}")
         for name, column in self.columns.items():
             if name in FIELDS or len(column) != rows:
-                why = "that name has a meaning of its own" if name in FIELDS else f"it has {len(column)} rows of {rows}"
+                why = "that name has another meaning" if name in FIELDS else f"it has {len(column)} rows of {rows}"
                 raise FormatError(f"{name!r} cannot be a column of this corpus: {why}")
 
     @classmethod
@@ -108,7 +108,7 @@ class Corpus:
         outcomes: Sequence[Outcome] = (),
         origin: Mapping[str, Any] | None = None,
     ) -> Corpus:
-        """A corpus of list trees, one an example: tokens `[OP .. ]`, values by the operators, the root's as target.
+        """A corpus of list trees, one each: tokens `[OP .. ]`, values by the operators, that of the root as target.
 
         >>> Corpus.of_trees(brackets.read("[MAX 2 9 ]"))[0].target
         (9,)
@@ -184,7 +184,7 @@ class Corpus:
         )
 
     def take(self, rows: Ints) -> Corpus:
-        """The rows of these numbers, in this order."""
+        """The rows with these numbers, in this order."""
         rows = np.asarray(rows, np.int64)
         token_start, tokens = gather(self.token_start, rows)
         trees = (rows[:, None] * self.width + np.arange(self.width)).ravel()
@@ -211,9 +211,9 @@ class Corpus:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Corpus]) -> Corpus:
-        """One corpus of all the rows; vocabularies and outcomes are merged, the origin is the first one's."""
+        """One corpus of all the rows; vocabularies and outcomes are merged, the origin is that of the first corpus."""
         if not parts:
-            raise FormatError("there are no corpora to join; give at least one, be it empty")
+            raise FormatError("there are no corpora to join; give at least one, which may be empty")
         first = parts[0]
         if len(parts) == 1:
             return first
@@ -247,7 +247,7 @@ class Corpus:
             columns={name: np.concatenate([part.columns[name] for part in parts]) for name in shared},
         )
 
-    # -- what is known of each row ---------------------------------------------------------------------------------
+    # -- properties of each row ------------------------------------------------------------------------------------
 
     @cached_property
     def keys(self) -> npt.NDArray[np.uint64]:
@@ -266,21 +266,21 @@ class Corpus:
 
     @cached_property
     def tree_dependency(self) -> npt.NDArray[np.int32]:
-        """Dependency depth of each tree: operators on the way to the leaves that decide it. One row an example.
+        """Dependency depth of each tree: operators between the root and the leaves that decide. One row an example.
 
         Where values are unknown or contradict the rules, nothing shows what decides: all arguments count.
         """
         if not self.outcomes:
             return self.tree_nesting
         if needs_values(self.forest):
-            found = dependency_of(self.forest, self.values, self.outcomes)
+            depths = dependency_of(self.forest, self.values, self.outcomes)
         else:
             numbers = [out if type(out) is int else position for position, out in enumerate(self.outcomes)]
-            found = dependency(self.forest, np.array(numbers, np.int64)[self.values])
-        roots = found[self.forest.root].reshape(len(self), self.width)
-        if self.values.min(initial=0) < 0 or found.max(initial=0) > len(found):
+            depths = dependency(self.forest, np.array(numbers, np.int64)[self.values])
+        roots = depths[self.forest.root].reshape(len(self), self.width)
+        if self.values.min(initial=0) < 0 or depths.max(initial=0) > len(depths):
             doubtful = np.zeros(len(self.forest), np.bool_)
-            doubtful[self.forest.tree[(self.values < 0) | (found > len(found))]] = True
+            doubtful[self.forest.tree[(self.values < 0) | (depths > len(depths))]] = True
             roots = np.where(doubtful.reshape(roots.shape), self.tree_nesting, roots)
         return roots
 
@@ -306,13 +306,13 @@ class Corpus:
         return Fingerprint().update(self).hexdigest()
 
     def labels(self, question: int = 0) -> dict[str, int]:
-        """How often each outcome is the target, in order of the outcomes, those that never occur with 0."""
+        """How often each outcome is the target, in order of the outcomes; 0 for those that never occur."""
         targets = self.targets[:, question]
         counts = np.bincount(targets[targets >= 0], minlength=len(self.outcomes)).tolist()
         return dict(zip(labels_of(self.outcomes), counts, strict=True))
 
     def duplicates(self) -> npt.NDArray[np.int64]:
-        """Rows whose tokens stand in an earlier row."""
+        """Rows that have the same tokens as an earlier row."""
         _, first = np.unique(self.keys, return_index=True)
         repeated: Bools = np.ones(len(self), np.bool_)
         repeated[first] = False
@@ -320,7 +320,7 @@ class Corpus:
 
 
 class Fingerprint:
-    """A SHA-256 that grows by corpora: the same for any way of cutting the same rows into pieces."""
+    """A SHA-256 over corpora added one after the other; it does not depend on how the rows are cut into pieces."""
 
     def __init__(self) -> None:
         self._columns = {name: hashlib.sha256() for name in ("rows", "tokens", "targets", "trees", "symbols", "values")}
@@ -332,13 +332,13 @@ class Fingerprint:
         rows[:, 0], rows[:, 1] = corpus.lengths, corpus.width
         put["rows"].update(rows.data)
         put["tokens"].update(codes(corpus.vocabulary)[corpus.tokens].astype("<u8", copy=False).data)
-        outcome = np.append(codes(tuple(repr(out) for out in corpus.outcomes)), np.uint64(0))  # -1 reads the last one
+        outcome = np.append(codes(tuple(repr(out) for out in corpus.outcomes)), np.uint64(0))  # -1 reads the last entry
         put["targets"].update(np.ascontiguousarray(outcome[corpus.targets].astype("<u8", copy=False)).data)
         put["values"].update(outcome[corpus.values].astype("<u8", copy=False).data)
         put["symbols"].update(codes(corpus.forest.names)[corpus.forest.symbol].astype("<u8", copy=False).data)
         put["trees"].update(corpus.forest.parent.astype("<i4", copy=False).data)
         quoting = np.flatnonzero(corpus.forest.links)
-        if len(quoting):  # by place, so that a piece without links counts as what it is: nothing
+        if len(quoting):  # only these, so that a piece without links adds nothing
             links = self._columns.setdefault("links", hashlib.sha256())
             links.update(np.stack([self._nodes + quoting, corpus.forest.links[quoting]], axis=1).astype("<i8").data)
         self._nodes += len(corpus.forest.symbol)
@@ -367,7 +367,7 @@ _29 = np.uint64(29)
 
 @inlined
 def absorb(key: np.uint64, code: np.uint64) -> np.uint64:
-    """One more token goes into a content key; begin with KEY_SEED and `mix` at the end."""
+    """Add a token to a content key; begin with KEY_SEED and `mix` at the end."""
     key = (key ^ code) * _KEY_PRIME
     return key ^ (key >> _29)
 
@@ -382,18 +382,18 @@ def _keys(tokens: Ints, start: Ints, table: Ints) -> npt.NDArray[np.uint64]:
     keys = np.empty(len(start) - 1, np.uint64)
     for row in range(len(start) - 1):
         key = KEY_SEED
-        for place in range(start[row], start[row + 1]):
-            key = absorb(key, table[tokens[place]])
+        for position in range(start[row], start[row + 1]):
+            key = absorb(key, table[tokens[position]])
         keys[row] = mix(key)
     return keys
 
 
 def narrowest(words: int) -> np.dtype[Any]:
-    """The kind of number that tokens of a vocabulary of this many words are kept in."""
+    """The narrowest number type for tokens of a vocabulary of this size."""
     return np.min_scalar_type(max(words - 1, 0))
 
 
 def _tokens_in(corpus: Corpus, vocabulary: tuple[str, ...]) -> npt.NDArray[Any]:
-    """The tokens of a corpus as positions in a larger vocabulary, never in a narrower type than they had."""
+    """The tokens of a corpus as positions in a larger vocabulary, in a type at least as wide as before."""
     kind = np.promote_types(corpus.tokens.dtype, narrowest(len(vocabulary)))
     return renumber(corpus.tokens, corpus.vocabulary, vocabulary, kind)

@@ -1,10 +1,10 @@
-"""Examples in groups: by length, by depth, by operator, by any column; for scores by group and for clusters.
+"""Group the examples of a corpus by length, depth, operator or any column, for scores by group and for clusters.
 
-labels, numbers = groups_of(corpus, "nesting")      ("1", "2", "3"), and which of them each example is in
+labels, numbers = groups_of(corpus, "nesting")      ("1", "2", "3"), and the number of each example's group
 
 length       tokens, in buckets                     operator     the names at the roots
 nesting      lists open at the deepest point        arity        how many arguments the roots have
-dependency   operators on the way to what decides   derivation   operators and shape of the trees, digits left out
+dependency   operators on the deciding path          derivation   operators and shape of the trees, digits left out
 answer       the right answer                       any column   of a file of your own
 """
 
@@ -23,7 +23,7 @@ from pomona.data.corpus import Corpus, content_keys
 from pomona.trees.values import labels_of
 
 LENGTHS = (10, 20, 50, 100, 200, 500, 1000)
-MANY = 16  # different depths from which they are put into buckets
+MANY = 16  # more different depths than this are put into buckets
 DEPTHS = (*range(9), 10, 15, 20, 50, 100)
 
 Groups = tuple[tuple[str, ...], npt.NDArray[np.int64]]
@@ -50,7 +50,7 @@ def _bucketed(amounts: Ints, bounds: Sequence[int]) -> Groups:
         names.append(str(low) if high == low + 1 else f"{low}-{high - 1}")
     names.append(f"{bounds[-1]}+")
     used, numbers = np.unique(np.searchsorted(np.asarray(bounds), amounts, side="right"), return_inverse=True)
-    return tuple(names[place] for place in used.tolist()), numbers.astype(np.int64)
+    return tuple(names[bucket] for bucket in used.tolist()), numbers.astype(np.int64)
 
 
 def _depths(amounts: Ints) -> Groups:
@@ -58,7 +58,7 @@ def _depths(amounts: Ints) -> Groups:
 
 
 def _operators(corpus: Corpus) -> Groups:
-    """Names at the roots; a tree of one token has none."""
+    """The names at the roots; a tree of one token has no operator."""
     forest = corpus.forest
     names = np.array([*forest.names, "one token"], object)
     symbols = np.where(forest.leaf[forest.root] & (forest.links[forest.root] == 0), len(forest.names),
@@ -76,7 +76,7 @@ def _joined(names: npt.NDArray[Any]) -> Groups:
 
 
 def _derivations(corpus: Corpus) -> Groups:
-    """Trees that differ only in their leaves are one group: names and arities in post-order tell them apart."""
+    """Trees that differ only in their leaves form a group, named by a hash of operators and arities."""
     forest = corpus.forest
     names = np.where(forest.leaf, -1, forest.symbol)
     kinds, numbers = np.unique(np.column_stack([names, forest.arity]), axis=0, return_inverse=True)

@@ -1,6 +1,6 @@
-"""What a prover says about the labels of a corpus: how many it was asked, which it contradicts, which it cannot decide.
+"""A prover's report on the labels of a corpus: how many it checked, contradicts and cannot decide.
 
-A task whose labels follow from logic returns one from `Task.prove`; `pomona verify --prover` reports it.
+A task whose labels follow from logic returns a report from `Task.prove`; `pomona verify --prover` prints it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class LabelReport:
-    """What a prover said about the labels of a corpus."""
+    """The result of checking the labels of a corpus with a prover."""
 
     prover: str
     asked: int
@@ -31,5 +31,5 @@ class LabelReport:
 
     @property
     def holds(self) -> bool:
-        """Whether no label was contradicted; a label that the prover could not decide is not contradicted."""
+        """Whether no label was contradicted; undecided labels do not count as contradicted."""
         return not self.disagreements

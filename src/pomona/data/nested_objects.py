@@ -25,7 +25,7 @@ from pomona.trees import brackets
 from pomona.trees.forest import Forest
 from pomona.trees.values import Interner, Value, from_json, natural_order, position_type, renumber
 
-Wrong: TypeAlias = Callable[..., FormatError]  # makes an error of a message, with file and line
+Wrong: TypeAlias = Callable[..., FormatError]  # turns a message into an error with file and line
 VALUE = "true, false, a whole number of 64 bits, a finite number, a string, a list of such values, or null"
 _SIMPLE = {int, str, type(None)}
 
@@ -34,7 +34,7 @@ _SIMPLE = {int, str, type(None)}
 
 
 def lines_of(corpus: Corpus, outcomes: list[str]) -> list[str]:
-    """Each tree of a corpus as a JSON object; `outcomes` are the texts of the values, that of an unknown one last."""
+    """Each tree of a corpus as a JSON object; `outcomes` are the texts of the values, the last for unknown values."""
     types = [json.dumps(name, ensure_ascii=False) for name in corpus.forest.names]
     heads = [
         f'{{"type": {types[symbol]}, "value": {outcomes[value]}' + (f', "link": {link}' if link else "")
@@ -47,7 +47,7 @@ def lines_of(corpus: Corpus, outcomes: list[str]) -> list[str]:
 
 
 def _objects(heads: list[str], step: list[int], kind: list[int], start: list[int]) -> Iterator[str]:
-    """Each tree as nested objects, written down in reading order."""
+    """Each tree as nested objects, in reading order."""
     for low, high in itertools.pairwise(start):
         pieces: list[str] = []
         after_sibling = False
@@ -68,7 +68,7 @@ def _objects(heads: list[str], step: list[int], kind: list[int], start: list[int
 
 
 class Nodes:
-    """The trees read so far; the nodes of each stand in reverse: root first, last child before first."""
+    """The trees read so far, the nodes of each in reverse post-order: root first, last child before first."""
 
     def __init__(self) -> None:
         self.names, self.outcomes = Interner(), Interner([None])  # an unknown value is number 0
@@ -79,14 +79,14 @@ class Nodes:
         self.start: list[int] = [0]
 
     def add_example(self, trees: list[Any], *, alone: bool, linked: bool, wrong: Wrong) -> None:
-        """Add the trees of one example; a fault is an error that names the node. `linked`: there may be links."""
+        """Add the trees of an example; an error names the faulty node. `linked`: there may be links."""
         first = len(self.symbol)
         for tree in trees:
             if not self._add(tree, linked, first):
                 explain(trees, alone, wrong)
 
     def _add(self, tree: Any, linked: bool, first: int) -> bool:
-        """Add the nodes of a whole tree at a time, for speed; False where one is not as it should be."""
+        """Add all nodes of a tree at once, for speed; False if one of them has a fault."""
         nodes: list[Any] = []
         arities: list[int] = []
         waiting = [tree]
@@ -123,14 +123,14 @@ class Nodes:
         return True
 
     def _values(self, values: list[Any]) -> list[int]:
-        """Positions of values as JSON gives them; most files hold whole numbers and strings, which need no key."""
+        """The positions of values read from JSON. Whole numbers and strings, the usual case, need no conversion."""
         outcomes = self.outcomes
         if _SIMPLE.issuperset(map(type, values)):
             return [outcomes[value] for value in values]
         return [outcomes.add(None if value is None else from_json(value)) for value in values]
 
     def forest(self) -> tuple[Forest, Ints]:
-        """All trees in post-order, and the value of each node: a position in `outcomes`, in which 0 is unknown."""
+        """All trees in post-order, and the value of each node: a position in `outcomes`, where 0 means unknown."""
         start = np.array(self.start, np.int64)
         turned = np.repeat(start[:-1] + start[1:] - 1, np.diff(start)) - np.arange(start[-1])  # reverse to post-order
         forest = Forest(
@@ -143,13 +143,13 @@ class Nodes:
         return forest, np.array(self.value, np.int64)[turned]
 
     def ordered(self, *columns: Ints) -> tuple[tuple[Value, ...], list[npt.NDArray[Any]]]:
-        """The outcomes in their natural order, and columns of positions in `outcomes` as positions in that order."""
+        """The outcomes in natural order, and the columns renumbered to positions in that order."""
         table = natural_order(self.outcomes.table[1:])
         return table, [renumber(column, self.outcomes.table, table, position_type(len(table))) for column in columns]
 
 
 def is_value(value: Any) -> bool:
-    """Whether JSON gives this for a value, or for an unknown one."""
+    """Whether this, read from JSON, is a value or null (unknown)."""
     try:
         return value is None or from_json(value) is not None
     except ValueError:
@@ -157,14 +157,14 @@ def is_value(value: Any) -> bool:
 
 
 def _links_fit(links: list[Any], before: int) -> bool:
-    """Whether each counts nodes back inside the example, of which `before` nodes stand in front of this tree."""
+    """Whether each link stays inside the example, which has `before` nodes before this tree."""
     if set(map(type, links)) != {int}:
         return False
     return all(0 <= link <= before + len(links) - 1 - position for position, link in enumerate(links))
 
 
 def explain(trees: list[Any], alone: bool, wrong: Wrong) -> None:
-    """Find the node for which a tree was refused, and say which one it is."""
+    """Raise the error that names the node for which a tree was rejected."""
     seen = 0  # nodes finished, in post-order
     for number, tree in enumerate(trees):
         stack: list[tuple[Any, _Route, bool]] = [(tree, ("tree" if alone else f"trees[{number}]", None), False)]
@@ -180,7 +180,7 @@ def explain(trees: list[Any], alone: bool, wrong: Wrong) -> None:
             if isinstance(link, bool) or not isinstance(link, int) or not 0 <= link <= seen:
                 raise wrong(f'{_path(route)}: "link" counts nodes back inside the example; got {short(link)}')
             seen += 1
-    raise AssertionError("a tree was refused that has no fault")
+    raise AssertionError("a tree without a fault was rejected")
 
 
 def _checked_children(node: Any, route: _Route, wrong: Wrong) -> list[Any] | None:
@@ -188,7 +188,7 @@ def _checked_children(node: Any, route: _Route, wrong: Wrong) -> list[Any] | Non
         raise wrong(f'{_path(route)}: a node is an object with a "type" that is a string; got {short(node)}')
     children = node.get("children")
     if children is not None and not (isinstance(children, list) and children):
-        raise wrong(f'{_path(route)}: "children" is a list of nodes, and left out at a leaf')
+        raise wrong(f'{_path(route)}: "children" is a list of nodes; leave it out at a leaf')
     if not is_value(node.get("value")):
         raise wrong(f"{_path(route)}: a value is {VALUE}; got {short(node['value'])}")
     return children
@@ -206,14 +206,14 @@ def _path(route: _Route | None) -> str:
 
 
 def short(value: Any) -> str:
-    """A value for an error message, never long."""
-    text = reprlib.repr(value)  # which does not go to the bottom of what is deep or long
+    """A value as short text, for an error message."""
+    text = reprlib.repr(value)  # quick also for deep or long values
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 @compiled
 def parents(arity: Ints, start: Ints) -> npt.NDArray[np.int32]:
-    """The parent of each node, from how many children each one has in post-order."""
+    """The parent of each node, from the numbers of children in post-order."""
     parent = np.full(len(arity), -1, np.int32)
     stack = np.empty(len(arity), np.int64)
     for tree in range(len(start) - 1):

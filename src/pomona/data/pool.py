@@ -1,14 +1,13 @@
-"""A pool: the first distinct draws of a distribution, found once and then dealt out to splits.
+"""A pool: the first distinct draws of a distribution, which are then dealt out to splits.
 
     pool = Pool(distribution, key, crew)
     numbers, keys = pool.first(110_000)      # the first 110,000 distinct draws, by number
-    order = shuffled(key, 110_000)           # in which the splits take their rows
+    order = shuffled(key, 110_000)           # the order in which splits take their rows
     pool.build(numbers[order[:10]])          # examples
 
-Draw *number* i is a function of the distribution, its key and i, so a pool can forget the examples and keep numbers and
-content keys alone: ten million rows cost 240 MB. Workers share the drawing and change nothing, since which draws are
-kept is decided in the order of their numbers. A pool looks at about as many draws as it still needs: as many as rows
-are missing at first, later more if the last look rejected some.
+Draw *number* i is a function of the distribution, its key and i. So a pool keeps only numbers and content keys, not the
+examples: ten million rows cost 240 MB. The number of workers does not change the result, because draws are accepted in
+the order of their numbers. A pool makes about as many draws as it still needs, given how many the last round rejected.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ from pomona.base.randomness import below, mix
 from pomona.data.corpus import Corpus
 from pomona.trees.forest import Nested
 
-PATIENCE = 30_000_000  # draws in a row without a new example before we say that there are no more
-BLOCK = 1 << 17  # the most draws that one worker looks at in one go
-REMEMBERED = 1 << 16  # trees of slow distributions that a pool keeps, so that none of them is drawn twice
+PATIENCE = 30_000_000  # draws in a row without a new example, after which there are no more
+BLOCK = 1 << 17  # the most draws that a worker scans at a time
+REMEMBERED = 1 << 16  # trees of slow distributions that a pool keeps, to avoid drawing them again
 Tree: TypeAlias = "str | Nested"
 Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
 class Scan:
-    """The draws of a block that a distribution accepts: numbers, content keys and, where rows are balanced, bins.
+    """The accepted draws of a block: numbers, content keys and, where rows are balanced, bins.
 
-    `trees` are the drawn trees themselves where drawing them again would be slow; else it is empty.
+    `trees` holds the drawn trees where drawing them again would be slow; else it is empty.
     """
 
     numbers: npt.NDArray[np.int64]
@@ -49,7 +48,7 @@ class Scan:
 
 
 class Distribution(Protocol):
-    """What a pool draws from; `pomona.data.task.Task` says what each part means."""
+    """What a pool draws from; `pomona.data.task.Task` describes the methods."""
 
     name: ClassVar[str]
 
@@ -67,7 +66,7 @@ class Crew(NamedTuple):
 
 
 class Listeners(NamedTuple):
-    """Functions that are told how many rows were drawn for the pool, and how many of the split were built."""
+    """Progress callbacks: `drawn` counts rows drawn for the pool, `built` rows of the split."""
 
     drawn: Progress | None = None
     built: Progress | None = None
@@ -84,7 +83,7 @@ class Draws(NamedTuple):
 
 
 class Pool:
-    """The accepted, distinct draws of one distribution, in order of number; it grows as far as it is asked."""
+    """The accepted, distinct draws of a distribution, in order of number; it grows on demand."""
 
     def __init__(self, distribution: Distribution, key: np.uint64, crew: Crew) -> None:
         self.distribution, self.key, self._crew = distribution, key, crew
@@ -92,19 +91,19 @@ class Pool:
         self._used = 0  # entries of the table
         self._next = 0  # the number of the next draw
         self._kept = 0
-        self._fruitless = 0  # draws since the last one that was kept
-        self._draws_per_row = 1.0  # by the last look
+        self._fruitless = 0  # draws since the last accepted one
+        self._draws_per_row = 1.0  # in the last round
         self._surplus = np.zeros(0, np.int64)
         self._room: npt.NDArray[np.int64] | None = None
         self._trees: dict[int, Tree] = {}
 
     def exclude(self, keys: list[npt.NDArray[np.uint64]]) -> None:
-        """Examples with these keys are never kept."""
-        for some in keys:
-            self._insert(some)
+        """Never accept examples with these keys."""
+        for excluded in keys:
+            self._insert(excluded)
 
     def first(self, count: int, progress: Progress | None = None) -> Draws:
-        """The first `count` distinct draws; with bins, the first that fill each bin as far as it has room."""
+        """The first `count` distinct draws; with bins, the first draws that fill each bin."""
         self._room = self.distribution.room(self.key, count)
         self._make_room(count + min(count, BLOCK))
         waves = [Draws(np.zeros(0, np.int64), np.zeros(0, np.uint64))]
@@ -139,7 +138,7 @@ class Pool:
         return self.distribution.build(self.key, numbers)
 
     def _look(self, missing: int) -> list[Draws]:
-        """Look at about as many draws as it takes to find `missing` rows; each worker scans one block of them."""
+        """One round: about as many draws as `missing` rows should take, a block for each worker."""
         workers = self._crew.workers
         block = min(BLOCK, max(1, -(-int(missing * self._draws_per_row) // workers)))
         firsts = [self._next + block * worker for worker in range(workers)]
@@ -170,14 +169,14 @@ class Pool:
         return Draws(numbers, scan.keys[new])
 
     def _insert(self, keys: npt.NDArray[np.uint64]) -> Bools:
-        """Put keys into the table; which of them were not there."""
+        """Insert keys into the table; returns which of them are new."""
         self._make_room(len(keys))
         new = _insert(self._table, keys)
         self._used += int(new.sum())
         return new
 
     def _make_room(self, more: int) -> None:
-        """The table is a power of two long and at most half full."""
+        """Keep the table at most half full; its length is a power of two."""
         length = 1 << (2 * (self._used + more) - 1).bit_length()
         if length > len(self._table):
             larger = np.zeros(length, np.uint64)
@@ -188,9 +187,9 @@ class Pool:
 def batches(
     first: npt.NDArray[np.int64], more: Callable[[int], npt.NDArray[np.int64]] | None, chunk: int, limit: int | None
 ) -> Iterator[npt.NDArray[np.int64]]:
-    """Numbers in pieces of `chunk`: `first`, then what `more(missing)` gives, `limit` in all (None: without end).
+    """Batches of `chunk` numbers: `first`, then those of `more(missing)`, `limit` in all (None: without end).
 
-    There is at least one piece, even if it is empty.
+    There is at least one batch, which may be empty.
     """
     left = limit
     waiting = first
@@ -211,7 +210,7 @@ def batches(
 
 @compiled
 def _insert(table: Ints, keys: Ints) -> Bools:
-    """Put keys into an open-addressing table (a power of two long, 0 for empty); which were new, in order."""
+    """Insert keys into an open-addressing table (its length a power of two, 0 for empty); returns which are new."""
     new = np.empty(len(keys), np.bool_)
     mask = np.uint64(len(table) - 1)
     for row in range(len(keys)):
@@ -226,7 +225,7 @@ def _insert(table: Ints, keys: Ints) -> Bools:
 
 @compiled
 def _fill(bins: Ints, new: Bools, room: Ints) -> Bools:
-    """Which new draws still find room in their bin; `room` is counted down."""
+    """Which new draws still fit into their bins; counts `room` down."""
     kept = np.zeros(len(bins), np.bool_)
     for row in range(len(bins)):
         if new[row] and room[bins[row]] > 0:

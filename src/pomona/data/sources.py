@@ -1,4 +1,4 @@
-"""Corpora from what a user types: the path of a file, or the name of a task whose examples are then generated.
+"""The corpus that a user names: a file, or a task whose examples are then generated.
 
 corpus_from("data/test.parquet")
 corpus_from("listops/d20s", split="test", seed=7)
@@ -26,14 +26,14 @@ def corpus_from(
     size: int | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Corpus:
-    """The corpus of a path or of a task's name; the error for a name that is neither says what each would need."""
+    """The corpus in a file, or generated from a task; an error explains a source that is neither."""
     if kind_of(source) == "file":
         if settings:
             raise SpecError(f"{source} is a file; settings go with a task's name, for example listops/d20s")
         corpus = formats.read(source)
         return corpus if size is None else corpus[:size]
     try:
-        TASKS.entry(source)  # first, for a folder of data may well be called listops
+        TASKS.entry(source)  # first, because a folder of data may be called listops
     except SpecError as error:
         if kind_of(source) == "folder":
             raise FormatError("this is a folder; name one of the files in it", path=source) from None
@@ -44,7 +44,7 @@ def corpus_from(
 
 
 def training_for(corpus: Corpus) -> Corpus | None:
-    """The whole train split of the task that made a corpus; None where the corpus does not say which task that was."""
+    """The whole train split of the task that generated a corpus; None if the corpus does not name its task."""
     task = task_of(corpus)
     if task is None or not task.sizes.get("train", 0):
         return None
@@ -52,7 +52,7 @@ def training_for(corpus: Corpus) -> Corpus | None:
 
 
 def data_file(path: str) -> Path:
-    """A file of a paper's own data: as it is named, else under the folder POMONA_DATA (default: ../shared/data)."""
+    """A file of a paper's data: at this path, or under the folder POMONA_DATA (default: ../shared/data)."""
     candidates = [Path(path), Path(os.environ.get("POMONA_DATA", "../shared/data")) / path]
     for candidate in candidates:
         if candidate.is_file():

@@ -1,7 +1,7 @@
-"""A corpus in numbers: lengths, labels, operators, arities, nesting, dependency depth, and the binary trees over it.
+"""Statistics of a corpus: lengths, labels, operators, arities, nesting, dependency depth and binary trees.
 
-These are the quantities by which a regenerated ListOps is compared with the published files, and the distribution of
-average tree depth that the paper draws as its Figure 3 (depth of a token: the groups of the binary tree around it).
+These numbers compare a regenerated ListOps with the published files. Among them is the distribution of average tree
+depth in Figure 3 of the paper, where the depth of a token is the number of groups around it in the binary tree.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Description:
 
 
 def token_depths(corpus: Corpus) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """For each tree, the mean depth of its tokens in the left-branching binary tree, and the greatest."""
+    """For each tree, the mean and the greatest depth of its tokens in the left-branching binary tree."""
     forest = binarise(corpus.forest)
     leaves = forest.leaf
     counts = np.add.reduceat(leaves.astype(np.int64), forest.start[:-1]) if len(forest) else np.zeros(0, np.int64)

@@ -8,11 +8,11 @@
 
     generate("coins", split="test", seed=7)
 
-A task's fields are its settings. Each split has a *distribution*: the task with that split's shifts applied and the
-sizes forgotten. Splits of equal distribution share one pool of distinct draws (`pomona.data.pool`): a shuffle that
-depends on the seed alone deals out test, dev and train, and train continues with later draws, without end. Splits of
-different distributions (a longer or deeper test) are drawn held-out first, and each later one leaves out every example
-of the earlier ones. So no example of train is ever in dev or test.
+A task's fields are its settings. Each split has a *distribution*: the task with the shifts of that split and without
+sizes. Splits of the same distribution share a pool of distinct draws (`pomona.data.pool`). A shuffle that depends only
+on the seed deals the pool out to test, dev and train; train can then continue with later draws, without end. Splits of
+different distributions (for example a deeper test) are drawn one after the other, held-out splits first, and each
+leaves out every example of those before it. So no example of train is ever in dev or test.
 """
 
 from __future__ import annotations
@@ -38,36 +38,36 @@ from pomona.trees.forest import Forest
 from pomona.trees.operators import LeafValues
 from pomona.trees.values import Value, value_of_text
 
-CHUNK = 1 << 15  # examples built in one go
+CHUNK = 1 << 15  # examples built at a time
 
 
 Information: TypeAlias = Callable[[Corpus], Sequence[Any] | npt.NDArray[Any]]
-"""One key for each example (a number, a row or a text): all that a baseline gets to see of it."""
+"""One key for each example (a number, a row or a text): all that a baseline sees of it."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What every task is: settings, splits with their sizes, and examples drawn by number.
+    """The base class of tasks: settings, splits with their sizes, and examples drawn by number.
 
-    A task must define `example(random)`: one tree as text or nested tuples, or None to reject the draw. A fast task
-    overrides `scan` and `build` with compiled ones. Everything else has a default that means "nothing of its own".
+    A task must define `example(random)`, which returns a tree as text or nested tuples, or None to reject the draw. A
+    fast task overrides `scan` and `build` with compiled versions. Everything else is optional.
     """
 
     name: ClassVar[str]
     version: ClassVar[int] = 1  # raise it when the same settings and seed no longer give the same examples
     splits: ClassVar[tuple[str, ...]] = ("test", "iid", "dev", "train")  # held-out first; each is a field: its size
-    shortcuts: ClassVar[Mapping[str, Information]] = {}  # baselines of its own: a name, and what that baseline sees
+    shortcuts: ClassVar[Mapping[str, Information]] = {}  # further baselines: a name, and what that baseline sees
 
     train: int = 10_000
     dev: int = 1_000
     test: int = 1_000
     iid: int = 0  # a second test set, drawn like train, for tasks whose test has another distribution
-    pool: int = 0  # rows dealt out to train and the splits drawn like it; train takes more after them. 0: all rows
-    shift: tuple[tuple[str, str, Any], ...] = ()  # (split, setting, value): what a split does differently
+    pool: int = 0  # rows dealt to train and the splits drawn like it; later rows are all train. 0: all rows
+    shift: tuple[tuple[str, str, Any], ...] = ()  # (split, setting, value): settings that differ in a split
 
     def __post_init__(self) -> None:
         shift = tuple((*change, tuple(value) if isinstance(value, list) else value) for *change, value in self.shift)
-        object.__setattr__(self, "shift", shift)  # as read from JSON it has lists, which would make another task of it
+        object.__setattr__(self, "shift", shift)  # JSON has lists, which would not equal tuples
         fields = {item.name for item in dataclasses.fields(self)} - {"shift", "pool", *self.splits}
         every = self.every_split
         for split, setting, _ in self.shift:
@@ -79,32 +79,32 @@ class Task:
             if getattr(self, split) < 0:
                 raise SpecError(f"{split} = {getattr(self, split)}: a split has 0 or more rows")
         if every.get("iid") and self.distribution("iid") == self.distribution("test"):
-            raise SpecError("iid is for tasks whose test is drawn otherwise than train; here it would be a second test")
+            raise SpecError("iid is for tasks whose test differs in distribution from train; here it equals test")
 
     # -- splits ------------------------------------------------------------------------------------------------------
 
     @property
     def every_split(self) -> dict[str, int]:
-        """All splits and their rows, also those of 0 rows, held-out ones first; override it to have more splits."""
+        """The number of rows of every split (0 included), held-out splits first; override it to have more splits."""
         return {split: getattr(self, split) for split in self.splits}
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The splits that have rows, and how many, held-out ones first."""
+        """The number of rows of the splits that have any, held-out splits first."""
         return {split: rows for split, rows in self.every_split.items() if rows}
 
     def distribution(self, split: str) -> Task:
-        """This task as one split draws from it: shifts applied, sizes forgotten."""
+        """The task that a split is drawn from: with the shifts of this split, without sizes."""
         return dataclasses.replace(
             self, shift=(), pool=0, **dict.fromkeys(self.splits, 0), **self.shifted_settings(split)
         )
 
     def shifted_settings(self, split: str) -> dict[str, Any]:
-        """What `shift` says that a split does differently: settings and their values."""
+        """The settings that `shift` changes in this split, with their values."""
         return {setting: value for where, setting, value in self.shift if where == split}
 
     def shares(self, split: str) -> dict[str, int]:
-        """The splits that are dealt from the same pool as this one, and how many rows of the pool each gets."""
+        """The splits that share the pool of this split, and how many rows of the pool each gets."""
         distribution = self.distribution(split)
         shares = {other: rows for other, rows in self.sizes.items() if self.distribution(other) == distribution}
         if self.pool and "train" in shares:
@@ -118,9 +118,9 @@ class Task:
         return shares
 
     def purpose(self, seed: int) -> tuple[Any, ...]:
-        """What the random numbers of a distribution depend on: task, version, seed, settings other than the defaults.
+        """What the random numbers of a distribution depend on: task, version, seed, and settings that are not defaults.
 
-        Defaults are left out so that a new setting, whose default changes nothing, leaves published data as they are.
+        Defaults are left out so that adding a setting does not change published data.
         """
         default = {item.name: item.default for item in dataclasses.fields(self)}
         chosen = {name: value for name, value in settings_of(self).items() if getattr(self, name) != default[name]}
@@ -138,7 +138,7 @@ class Task:
         return value_of_text(text)
 
     def scan(self, key: np.uint64, first: int, count: int) -> Scan:
-        """The accepted ones of draws first .. first+count-1."""
+        """The accepted draws among first .. first+count-1."""
         numbers, trees = self._drawn(key, range(first, first + count))
         keys = self.assemble(trees).keys
         return Scan(np.array(numbers, np.int64), keys, trees=trees if type(self).build is Task.build else ())
@@ -148,12 +148,12 @@ class Task:
         return self.assemble(self._drawn(key, np.asarray(numbers).tolist())[1])
 
     def assemble(self, trees: Sequence[Tree]) -> Corpus:
-        """A corpus of the trees that `example` gave."""
+        """A corpus of trees returned by `example`."""
         texts = [tree if isinstance(tree, str) else brackets.write(Forest.from_nested([tree]))[0] for tree in trees]
         return corpus_of_trees(brackets.read(texts), values=self.leaf_value)
 
     def _drawn(self, key: np.uint64, numbers: Iterable[int]) -> tuple[list[int], list[Tree]]:
-        """The accepted ones of these draws."""
+        """The accepted draws among these numbers, with their trees."""
         accepted: list[int] = []
         trees: list[Tree] = []
         for number in numbers:
@@ -164,11 +164,11 @@ class Task:
         return accepted, trees
 
     def disjoint_from(self, other: Task) -> bool:
-        """Whether no draw of this distribution can be one of the other; then neither is checked against the other."""
+        """Whether the two distributions can share no example; then they are not checked against each other."""
         return False
 
     def bins(self) -> int:
-        """Into how many bins `scan` sorts the draws, each to be filled equally; 0 for no balancing."""
+        """The number of bins into which `scan` sorts the draws, to be filled equally; 0 for no balancing."""
         return 0
 
     def room(self, key: np.uint64, count: int) -> npt.NDArray[np.int64] | None:
@@ -176,7 +176,7 @@ class Task:
         bins = self.bins()
         return np.array([count // bins + (bin_ < count % bins) for bin_ in range(bins)], np.int64) if bins else None
 
-    # -- what a model must know before it has seen an example --------------------------------------------------------
+    # -- what a model must know before it sees an example ------------------------------------------------------------
 
     def words(self) -> tuple[str, ...] | None:
         """Every token that training can contain, whatever is drawn; None: whatever the training data contain."""
@@ -186,12 +186,12 @@ class Task:
         """Everything that a node's value or a target can be; None: whatever the training data contain."""
         return None
 
-    # -- what verification and baselines ask of the kind of task; a file may not tell its settings -------------------
+    # -- for verification and baselines: class methods, because a file may not record its settings ------------------
 
     @classmethod
     def node_values(cls, corpus: Corpus) -> npt.NDArray[np.integer[Any]] | None:
-        """Every node's value by this task's own rules, as positions in `corpus.outcomes`: -1 where a node has none, -2
-        where the value is not among the outcomes. None: the values follow from the operators of the trees."""
+        """Every node's value by the rules of this task, as positions in `corpus.outcomes`: -1 where a node has none, -2
+        where the value is not an outcome. None: the values follow from the operators of the trees."""
         return None
 
     @classmethod
@@ -201,7 +201,7 @@ class Task:
 
     @classmethod
     def ceilings(cls, corpus: Corpus) -> Mapping[str, float]:
-        """Exact accuracies, on the distribution of a corpus, of the best predictors that see only part of an example.
+        """Exact accuracies of the best predictors that see only part of an example, on the distribution of a corpus.
         The name says which part."""
         return {}
 
@@ -209,7 +209,7 @@ class Task:
     def prove(cls, corpus: Corpus, prover: str, sample: int | None, seed: int) -> LabelReport | None:
         """What a prover says about the labels of a sample of rows (None: all rows).
 
-        None where no prover knows this task, or where the corpus is not of this task.
+        None if there is no prover for this task, or if the corpus is not of this task.
         """
         return None
 
@@ -228,7 +228,7 @@ def corpus_of_trees(
 
 
 def task_class(corpus: Corpus) -> type[Task]:
-    """The class of the task that a corpus names as its origin; where there is none, `Task`, which has no rules."""
+    """The class of the task that a corpus names as its origin, else `Task`, which has no rules."""
     try:
         return TASKS.entry(str(corpus.origin.get("task") or ""))[0].kind
     except PomonaError:
@@ -236,20 +236,20 @@ def task_class(corpus: Corpus) -> type[Task]:
 
 
 def task_of(corpus: Corpus) -> Task | None:
-    """The task that made a corpus, with its settings; None where the corpus does not say, or the task is not here."""
+    """The task that generated a corpus, with its settings; None if the corpus names none, or an unknown one."""
     settings = corpus.origin.get("settings")
     if not isinstance(settings, Mapping):
         return None
     try:
         return TASKS.build(str(corpus.origin.get("task") or ""), settings)
-    except PomonaError:  # made by a task that is not here, or by another version of it
+    except PomonaError:  # an unknown task, or another version of it
         return None
 
 
 def declared_first(
     corpus: Corpus, words: Iterable[str], outcomes: Iterable[Outcome]
 ) -> tuple[tuple[str, ...], tuple[Outcome, ...]]:
-    """The words and outcomes that the task of a corpus declares, then those given that it does not declare."""
+    """The words and outcomes that the task of a corpus declares, then the remaining ones of the arguments."""
     task = task_of(corpus)
     known, answers = (None, None) if task is None else (task.words(), task.outcomes())
     return tuple(dict.fromkeys([*(known or ()), *words])), tuple(dict.fromkeys([*(answers or ()), *outcomes]))
@@ -280,7 +280,7 @@ def generate(
 
 
 def stream(name: str | Task, split: str = "train", seed: int = 0, **settings: Any) -> Iterator[Example]:
-    """Examples without end: the rows of the split first; for train, ever more after them, each different from all."""
+    """The examples of a split, one by one; for train, new examples follow without end, none of them twice."""
     task = name if isinstance(name, Task) else TASKS.build(name, settings)
     _check_split(task, split)
     with ThreadPoolExecutor(1) as executor:
@@ -307,10 +307,10 @@ def chunks(
         raise SpecError(f"workers = {workers}, chunk = {chunk}: both are at least 1")
     rows = task.sizes[split]
     wanted = rows if size is None else size
-    if wanted > rows and (split != "train" or task.distribution(split).bins()):  # a balanced pool is full with its bins
+    if wanted > rows and (split != "train" or task.distribution(split).bins()):  # full bins end a balanced pool
         raise SplitError(
             f"{task.name} has {rows:,} rows of {split}; {wanted:,} were asked for. "
-            f"Set {split}={wanted} to draw more (the pool, and so every split, is then another)."
+            f"Set {split}={wanted} to draw more (this changes the pool, and so every split)."
         )
     with ThreadPoolExecutor(workers) as executor:
         dealt = _Dealt(task, split, seed, Crew(executor, workers), listeners.drawn)
@@ -354,7 +354,7 @@ class _Dealt:
 
 
 def _earlier_keys(task: Task, split: str, seed: int, crew: Crew) -> list[npt.NDArray[np.uint64]]:
-    """The keys of the splits that are drawn before this one, from other distributions that could share an example."""
+    """The keys of the splits drawn before this one from other distributions that could share an example with it."""
     distribution = task.distribution(split)
     before: dict[Task, str] = {}
     for other in task.sizes:
@@ -362,7 +362,7 @@ def _earlier_keys(task: Task, split: str, seed: int, crew: Crew) -> list[npt.NDA
         if earlier == distribution:
             break
         before.setdefault(earlier, other)
-    # What an earlier split holds depends in turn on those before it that it could share an example with.
+    # The rows of an earlier split depend in turn on the splits before it with which it could share an example.
     needed = [distribution]
     for earlier in reversed(before):
         if not all(later.disjoint_from(earlier) for later in needed):

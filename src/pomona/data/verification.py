@@ -1,11 +1,11 @@
-"""Verification: read every row again, work every answer out again, and name file and line of whatever does not hold.
+"""Verification: read every row, compute every answer again, and report file and line of each fault.
 
     result = verify("data/train.parquet", "data/test.parquet")
     result.holds, result.problems
 
-Checked are: the file can be read at all; every node value and every target is what the rules give; the tokens are those
-of the tree; no example is twice in a file; no example of one file is in another (train, dev, test). The rules are those
-of the task that made the file (`Task.node_values`, `Task.targets`) or, if it has none of its own, of its operators.
+Five things are checked: the file can be read; the rules give every node value and every target; the tokens are those of
+the tree; no example is twice in a file; and no example is in two files (train, dev, test). The rules are those of the
+task that generated the file (`Task.node_values`, `Task.targets`) or, if it defines none, those of the operators.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from pomona.trees.values import Value, renumber, value_of_text
 
 
 @dataclass(frozen=True)
-class Problem:
-    """Something that does not hold, at a line (a row, for Parquet) of a file."""
+class Fault:
+    """Something wrong at a line of a file (for Parquet: a row)."""
 
     path: str
     line: int | None
@@ -44,13 +44,13 @@ class Problem:
 
 @dataclass(frozen=True)
 class Verification:
-    """What was read and what was wrong with it; `answers` says by which rules the answers were worked out.
+    """The files that were read and the faults in them; `answers` names the rules that the answers were checked by.
 
-    `unchecked` are the files for whose values no rules are known: that nothing is wrong there was not shown.
+    `unchecked` lists the files whose values could not be checked, because no rules are known for them.
     """
 
     files: tuple[tuple[str, str, int, str], ...]  # path, format, rows, fingerprint
-    problems: tuple[Problem, ...]
+    problems: tuple[Fault, ...]
     answers: str
     unchecked: tuple[str, ...] = ()
 
@@ -60,25 +60,25 @@ class Verification:
 
 
 def files_in(paths: Iterable[str | Path]) -> list[Path]:
-    """The files named, and those of the folders named, in order of name."""
-    found: list[Path] = []
+    """The named files, and the corpora in the named folders, in order of name."""
+    files: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
             inside = sorted(file for file in path.iterdir() if file.is_file() and FORMATS.holds_corpora(file))
             if not inside:
                 *suffixes, last = FORMATS.last_suffixes()
                 raise FormatError(f"the folder holds no {', '.join(suffixes)} or {last} file", path=path)
-            found += inside
+            files += inside
         elif not path.exists():
             raise FormatError("there is no such file or folder", path=path)
         else:
-            found.append(path)
-    return found
+            files.append(path)
+    return files
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What to ask of a prover: its name, how many rows of each file (None: all), and which sample of them."""
+    """What to ask a prover: its name, how many rows of each file (None: all), and the seed of that sample."""
 
     prover: str
     sample: int | None
@@ -94,13 +94,13 @@ def verify(
 ) -> Verification:
     """Verify files or folders of files; several files are also checked against each other for leakage.
 
-    With a `prover` (z3, eprover, prover9, table) the labels of a `sample` of sentence pairs of each file, None for all
-    of them, are asked of it as well.
+    A `prover` (z3, eprover, prover9 or table) also checks the labels of sentence pairs: `sample` rows of each file, or
+    all for None.
 
-    Files that hold the same rows in another format (same stem, for example train.parquet and train.tsv) must hold the
-    same content; they do not count as leaking into each other.
+    Files of the same stem, for example train.parquet and train.tsv, are one split in two formats: they must hold the
+    same content, and rows that they share are no leak.
     """
-    problems: list[Problem] = []
+    problems: list[Fault] = []
     corpora: list[tuple[Path, str, Corpus]] = []
     rules: set[str] = set()
     unchecked: list[str] = []
@@ -109,7 +109,7 @@ def verify(
             format_ = recognise(path)
             corpus = format_.read(path)
         except FormatError as error:
-            problems.append(Problem(str(path), error.line, "unreadable", _message(error)))
+            problems.append(Fault(str(path), error.line, "unreadable", _message(error)))
         else:
             expected, by = worked_out(corpus)
             if expected is None:
@@ -130,7 +130,7 @@ def verify(
 
 
 def _message(error: FormatError) -> str:
-    """The message without file and line, which a Problem shows itself."""
+    """The message without file and line, which a Fault adds itself."""
     rest = str(error).partition(f"line {error.line}")[2].lstrip(",: ") if error.line is not None else ""
     return rest or str(error).removeprefix(f"{error.path}: ")
 
@@ -141,9 +141,9 @@ def line_of(corpus: Corpus, row: int) -> int:
 
 
 def worked_out(corpus: Corpus) -> tuple[Ints | None, str]:
-    """Every node's value by the rules of the corpus's own task or of its operators; None where no rules are known.
+    """Every node's value by the rules of the corpus's task or of its operators, and the name of these rules.
 
-    The second part says by which rules.
+    The values are None where no rules are known.
     """
     task = task_class(corpus)
     values = task.node_values(corpus)
@@ -161,8 +161,8 @@ def worked_out(corpus: Corpus) -> tuple[Ints | None, str]:
 
 
 def _rules_of(corpus: Corpus) -> str:
-    own = _own_operators(corpus)
-    return f"the operators {', '.join(own)}" if own else "the operators of ListOps and ORCHARD"
+    added = _own_operators(corpus)
+    return f"the operators {', '.join(added)}" if added else "the operators of ListOps and ORCHARD"
 
 
 def _own_operators(corpus: Corpus) -> list[str]:
@@ -172,48 +172,48 @@ def _own_operators(corpus: Corpus) -> list[str]:
 
 
 def _given_leaves(corpus: Corpus) -> Callable[[str], Value]:
-    """The value of each leaf's text as the corpus gives it, where it always gives the same; for an unknown task."""
+    """For an unknown task: the value that the corpus records for each leaf's text, where it is always the same."""
     forest = corpus.forest
     leaves = np.flatnonzero(forest.leaf & (forest.links == 0))
     pairs = np.unique(np.column_stack([forest.symbol[leaves], corpus.values[leaves]]), axis=0)
     symbols, first, counts = np.unique(pairs[:, 0], return_index=True, return_counts=True)
     values = pairs[first, 1]
     known = (counts == 1) & (values >= 0)
-    given = {
+    values_by_text = {
         forest.names[symbol]: corpus.outcomes[value]
         for symbol, value in zip(symbols[known].tolist(), values[known].tolist(), strict=True)
     }
-    return lambda text: given.get(text, value_of_text(text))
+    return lambda text: values_by_text.get(text, value_of_text(text))
 
 
-def _wrong_answers(path: Path, corpus: Corpus, expected: Ints) -> Iterable[Problem]:
-    """Targets that are not what the rules give and, in the rows whose targets are right, wrong values of nodes."""
+def _wrong_answers(path: Path, corpus: Corpus, expected: Ints) -> Iterable[Fault]:
+    """Wrong targets and, in the rows whose targets are right, wrong values of nodes."""
     targets = task_class(corpus).targets(corpus)
     if targets is None:
         targets = expected[corpus.forest.root].reshape(len(corpus), corpus.width)
-    said: dict[int, tuple[str, str]] = {}  # of every wrong row: the target of the file, and the right one
+    wrong: dict[int, tuple[str, str]] = {}  # by row: the target in the file, and the right one
     if corpus.targets.shape[1] == 1 < targets.shape[1] and _has_joint_targets(corpus):
         names = [*(str(outcome) for outcome in corpus.outcomes), "?"]
         rows = zip(corpus.targets[:, 0].tolist(), targets.tolist(), strict=True)
-        joint = [(names[given], ",".join(names[max(value, -1)] for value in right)) for given, right in rows]
-        said = {row: pair for row, pair in enumerate(joint) if pair[0] != pair[1]}
+        joint = [(names[recorded], ",".join(names[max(value, -1)] for value in right)) for recorded, right in rows]
+        wrong = {row: pair for row, pair in enumerate(joint) if pair[0] != pair[1]}
     elif corpus.targets.shape == targets.shape:
         for row in np.flatnonzero((targets != corpus.targets).any(axis=1)).tolist():
-            said[row] = _names(corpus, corpus.targets[row], "nothing"), _names(corpus, targets[row])
+            wrong[row] = _names(corpus, corpus.targets[row], "nothing"), _names(corpus, targets[row])
     elif len(corpus):
         counts = corpus.targets.shape[1], targets.shape[1]
         message = f"an example has {counts[0]} targets, the rules give {counts[1]}; none was checked"
-        yield Problem(str(path), line_of(corpus, 0), "wrong answer", message)
-    for row, (given, right) in said.items():
-        message = f"the file says {given}, the rules give {right}"
-        yield Problem(str(path), line_of(corpus, row), "wrong answer", message)
-    yield from _wrong_values(path, corpus, expected, said)
+        yield Fault(str(path), line_of(corpus, 0), "wrong answer", message)
+    for row, (recorded, right) in wrong.items():
+        message = f"the file says {recorded}, the rules give {right}"
+        yield Fault(str(path), line_of(corpus, row), "wrong answer", message)
+    yield from _wrong_values(path, corpus, expected, wrong)
 
 
 def _wrong_values(
     path: Path, corpus: Corpus, expected: Ints, skipped: Container[int]
-) -> Iterable[Problem]:
-    """The first wrong node of every row that has one and is not skipped."""
+) -> Iterable[Fault]:
+    """The first wrong node of every row, except the skipped rows."""
     nodes = np.flatnonzero(expected != corpus.values)
     rows, first = np.unique(corpus.forest.tree[nodes] // corpus.width, return_index=True)
     for row, node in zip(rows.tolist(), nodes[first].tolist(), strict=True):
@@ -221,13 +221,13 @@ def _wrong_values(
             continue
         name = corpus.forest.names[corpus.forest.symbol[node]]
         number = node - int(corpus.forest.start[corpus.forest.tree[node]])
-        given, right = _names(corpus, corpus.values[[node]], "nothing"), _names(corpus, expected[[node]])
-        message = f"the value of {name} (node {number}) is given as {given}, the rules give {right}"
-        yield Problem(str(path), line_of(corpus, row), "wrong node value", message)
+        recorded, right = _names(corpus, corpus.values[[node]], "nothing"), _names(corpus, expected[[node]])
+        message = f"the value of {name} (node {number}) is recorded as {recorded}, the rules give {right}"
+        yield Fault(str(path), line_of(corpus, row), "wrong node value", message)
 
 
 def _has_joint_targets(corpus: Corpus) -> bool:
-    """Whether one target stands for the values of all the trees, for example "6,2"."""
+    """Whether one target joins the values of all trees, for example "6,2"."""
     used = [corpus.outcomes[value] for value in np.unique(corpus.targets).tolist() if value >= 0]
     commas = corpus.width - 1
     return bool(used) and all(isinstance(outcome, str) and outcome.count(",") == commas for outcome in used)
@@ -237,17 +237,17 @@ def _names(corpus: Corpus, values: Ints, missing: str = "no known outcome") -> s
     return ", ".join(str(corpus.outcomes[value]) if value >= 0 else missing for value in values.tolist())
 
 
-def _contradicted(path: Path, corpus: Corpus, proof: Proof, rules: set[str]) -> Iterable[Problem]:
-    """Labels that a prover contradicts. What it could not decide is told with the rules, since it is no fault."""
+def _contradicted(path: Path, corpus: Corpus, proof: Proof, rules: set[str]) -> Iterable[Fault]:
+    """Labels that a prover contradicts. Undecided labels are no faults; their number is reported with the rules."""
     report = _proved(corpus, proof)
     undecided = f", {len(report.unknown):,} undecided" if report.unknown else ""
     rules.add(f"{report.prover} on {report.asked:,} pairs of {path.name}{undecided}")
     for disagreement in report.disagreements:
-        yield Problem(str(path), line_of(corpus, disagreement.row), "wrong label", str(disagreement))
+        yield Fault(str(path), line_of(corpus, disagreement.row), "wrong label", str(disagreement))
 
 
 def _proved(corpus: Corpus, proof: Proof) -> LabelReport:
-    """The report of the task that made the corpus; where the file does not say which, of the first that can read it."""
+    """The report of the corpus's task or, if the file names none, of the first task that can prove the labels."""
     named = task_class(corpus)
     for task in [entry.kind for entry in TASKS.entries()] if named is Task else [named]:
         report = task.prove(corpus, proof.prover, proof.sample, proof.seed)
@@ -256,48 +256,48 @@ def _proved(corpus: Corpus, proof: Proof) -> LabelReport:
     raise FairnessError("no prover knows what these trees mean; provers are asked about the sentence pairs of fair_nli")
 
 
-def _wrong_tokens(path: Path, corpus: Corpus) -> Iterable[Problem]:
-    """Rows whose brackets are not those of the tree, in files whose tokens are brackets at all."""
+def _wrong_tokens(path: Path, corpus: Corpus) -> Iterable[Fault]:
+    """Rows whose tokens are not those of the tree, in files that write trees in brackets."""
     bracketed = any(word.startswith("[") or word == "]" for word in corpus.vocabulary)
-    apart = corpus.width > 1 and "X" not in corpus.vocabulary  # trees that are not written one after the other
+    apart = corpus.width > 1 and "X" not in corpus.vocabulary  # the trees are not written one after the other
     if not bracketed or apart or np.any(corpus.forest.links[~corpus.forest.leaf]):
         return
-    given = codes(corpus.vocabulary)[corpus.tokens]
+    recorded = codes(corpus.vocabulary)[corpus.tokens]
     wrong = np.ones(len(corpus), np.bool_)
     for digits in (False, True) if corpus.forest.link is not None else (False,):  # COPY's argument: a word, or digits
         tokens, start, vocabulary = links.spell(corpus.forest, corpus.width, digits=digits)
         expected = codes(vocabulary)[tokens]
         fits = corpus.lengths == np.diff(start)
-        same = np.flatnonzero(fits)
-        _, mine = gather(corpus.token_start, same)
-        _, theirs = gather(start, same)
-        differs = given[mine] != expected[theirs]
-        fits[np.repeat(same, corpus.lengths[same])[differs]] = False
+        equally_long = np.flatnonzero(fits)
+        _, positions = gather(corpus.token_start, equally_long)
+        _, expected_positions = gather(start, equally_long)
+        differs = recorded[positions] != expected[expected_positions]
+        fits[np.repeat(equally_long, corpus.lengths[equally_long])[differs]] = False
         wrong &= ~fits
     for row in np.flatnonzero(wrong).tolist():
         tree = links.texts(corpus[row].trees, corpus.width)[0]
         message = f"the tokens are not those of the tree {tree[:80]}"
-        yield Problem(str(path), line_of(corpus, row), "wrong tokens", message)
+        yield Fault(str(path), line_of(corpus, row), "wrong tokens", message)
 
 
-def _repeated(path: Path, corpus: Corpus) -> Iterable[Problem]:
+def _repeated(path: Path, corpus: Corpus) -> Iterable[Fault]:
     _, first, inverse = np.unique(corpus.keys, return_index=True, return_inverse=True)
     for row in corpus.duplicates().tolist():
         before = line_of(corpus, int(first[inverse[row]]))
-        yield Problem(str(path), line_of(corpus, row), "duplicate", f"the same example stands on line {before}")
+        yield Fault(str(path), line_of(corpus, row), "duplicate", f"the same example is on line {before}")
 
 
-def _leaks(corpora: Sequence[tuple[Path, str, Corpus]]) -> Iterable[Problem]:
-    """Examples that two files share and, of files that should hold the same rows, those that do not."""
+def _leaks(corpora: Sequence[tuple[Path, str, Corpus]]) -> Iterable[Fault]:
+    """Examples that two files share, and files of one split whose contents differ."""
     for number, (path, _, corpus) in enumerate(corpora):
         for other, _, earlier in corpora[:number]:
             if FORMATS.stem(path) == FORMATS.stem(other):
                 if corpus.fingerprint != earlier.fingerprint:
                     message = f"the content is not that of {other.name}, though the names say it is the same split"
-                    yield Problem(str(path), None, "different content", message)
+                    yield Fault(str(path), None, "different content", message)
                 continue
             shared, rows, other_rows = np.intersect1d(corpus.keys, earlier.keys, return_indices=True)
             if len(shared):
                 line = line_of(earlier, int(other_rows[int(rows.argmin())]))
-                message = f"{len(shared)} of {len(corpus)} examples also stand in {other} (this one on line {line})"
-                yield Problem(str(path), line_of(corpus, int(rows.min())), "leak", message)
+                message = f"{len(shared)} of {len(corpus)} examples are also in {other} (this one on line {line})"
+                yield Fault(str(path), line_of(corpus, int(rows.min())), "leak", message)

@@ -5,16 +5,16 @@
     effective depth 2 (95 % interval 2 to 2): ...
 
 T_k(x) is the answer of the evaluator that opens the top k levels (`shortcuts.truncation`, and `shortcuts.enumeration`
-for operators of your own), T_inf the right one. Accuracy alone cannot tell which of them a model resembles: on most
-examples they all agree. So they are judged where they differ. The model of a predictor is T_k with a share of answers
-replaced at random; its likelihood grows with the number of answers equal to T_k, so the best k agrees most often.
-Another k' stays in the interval unless an exact sign test over the examples where T_k and T_k' differ (which of the two
-did the predictor follow?) rejects it.
+for operators of your own); T_inf is the right answer. Accuracy alone cannot tell which of them a model resembles,
+because on most examples they all agree. So they are compared where they differ. A predictor is modelled as T_k with a
+share of answers replaced at random. The likelihood grows with the number of answers equal to T_k, so the best k is the
+one that agrees most often. Another k' stays in the interval unless an exact sign test rejects it. The test asks, over
+the examples where T_k and T_k' differ, which of the two the predictor followed.
 
 The best k need not be a good description. The result is "none of these" when one of three things holds:
 
     few       the best evaluator gives no more than half of the answers
-    rival     a look-up table (most frequent answer, root operator, root list) gives more of them
+    rival     a look-up table (most frequent answer, root operator, root list) agrees with more of them
     pattern   whether the predictor follows T_k depends on the example: on T_k's answer, its root operator, its depth,
               or on how many of the other evaluators say the same. Random noise does not depend on the example.
 
@@ -39,14 +39,14 @@ from pomona.shortcuts import ladder as shortcuts
 
 EVERYTHING = float("inf")
 LEVELS = 12
-LEVEL = 0.05  # of the sign tests that make the interval
-STRANGE = 1e-4  # of the four tests for a pattern, so that false alarms are rare
+LEVEL = 0.05  # significance level of the sign tests behind the interval
+STRANGE = 1e-4  # significance level of the four tests for a pattern; low, so that false alarms are rare
 ENOUGH = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class Beyond:
-    """Accuracy on examples deeper than training, beside that of the evaluator that stops at the training depth."""
+    """Accuracy on examples deeper than training, compared with the evaluator that stops at the training depth."""
 
     train_depth: int
     examples: int
@@ -77,8 +77,8 @@ class EffectiveDepth:
     contested: int  # examples on which the evaluators differ
     explained: float  # share of the contested answers that the best evaluator gives
     rival: str
-    margin: float  # of the best evaluator over that rival, in answers per answer
-    unlike: tuple[str, ...]  # why none of these is a good description; empty if one is
+    margin: float  # share of answers of the best evaluator minus that of the rival
+    unlike: tuple[str, ...]  # why no evaluator is a good description; empty if one is
     beyond: Beyond | None
 
     @property
@@ -111,7 +111,7 @@ class EffectiveDepth:
             "fits": self.fits,
             "unlike": list(self.unlike),
             "noise": round(self.noise, 6),
-            "agreement": [round(one, 6) for one in self.agreement.tolist()],
+            "agreement": [round(share, 6) for share in self.agreement.tolist()],
             "contested": self.contested,
             "explained": round(self.explained, 6),
             "rival": self.rival,
@@ -147,10 +147,10 @@ def effective_depth(
     by_hand: bool = False,
     train_depth: int | None = None,
 ) -> EffectiveDepth:
-    """The effective depth of predictions: one answer (or one for each tree) an example, in the order of the corpus.
+    """The effective depth of predictions: for each example an answer (or one for each tree), in order of the corpus.
 
-    `question` chooses the tree; `by_hand` compares with the stated heuristics instead of priors; priors and look-up
-    tables are learnt from `train`.
+    `question` chooses the tree. `by_hand` uses heuristics for cut lists instead of priors (`shortcuts.truncation`).
+    Priors and look-up tables are learnt from `train`.
     """
     questions = asked(corpus).shape[1]
     if questions != corpus.width:
@@ -163,14 +163,14 @@ def effective_depth(
     family = np.column_stack([answers, truth])  # [examples, levels + 2]
     follows = (family == given[:, None]) & (given[:, None] >= 0)  # an unparsed answer follows nothing
     agreement = follows.mean(axis=0)
-    # A predictor that is right as often as any evaluator opens everything, as far as this corpus can tell.
+    # On a tie with T_inf, this corpus cannot show that the predictor opens less than everything.
     best = levels + 1 if agreement[-1] == agreement.max() else int(np.argmax(agreement))
-    kept = [one for one in range(family.shape[1]) if not _rejected(family, follows, best, one)]
+    kept = [other for other in range(family.shape[1]) if not _rejected(family, follows, best, other)]
     contested = (family != truth[:, None]).any(axis=1)
     rivals = {
         rung.name: rung.answers[:, question] for rung in shortcuts.lookups(corpus, train) if rung.answers is not None
     }
-    shares = {name: float((own == given).mean()) for name, own in rivals.items()}
+    shares = {name: float((looked_up == given).mean()) for name, looked_up in rivals.items()}
     rival = max(shares, key=lambda name: shares[name])
     return EffectiveDepth(
         depth=_depth(best, levels),
@@ -186,29 +186,29 @@ def effective_depth(
 
 
 def contested(corpus: Corpus, *, train: Corpus | None = None, levels: int = LEVELS, question: int = 0) -> Bools:
-    """On which examples evaluators of different depth differ: take these to learn most from few predictions."""
+    """The examples on which evaluators of different depth differ; few predictions on these tell most."""
     answers = shortcuts.evaluations(corpus, train, levels)[:, question, 1:]
     differ: Bools = (answers != asked(corpus)[:, [question]]).any(axis=1)
     return differ
 
 
-def _depth(place: int, levels: int) -> float:
-    return EVERYTHING if place > levels else float(place)
+def _depth(column: int, levels: int) -> float:
+    return EVERYTHING if column > levels else float(column)
 
 
 def _rejected(family: Ints, follows: Bools, best: int, other: int) -> bool:
-    """Did the predictor follow `best` rather than `other` where the two differ, more often than a coin would?"""
+    """Whether the predictor follows `best` significantly more often than `other` where the two differ."""
     differ = family[:, best] != family[:, other]
     wins, losses = int(follows[differ, best].sum()), int(follows[differ, other].sum())
     if wins + losses == 0:
         return False
-    from scipy import stats  # half a second, which listing papers should not pay
+    from scipy import stats  # here, because the import takes half a second
 
     return bool(stats.binomtest(wins, wins + losses, alternative="greater").pvalue < LEVEL)
 
 
 def _sides(corpus: Corpus, question: int, family: Ints, best: int) -> dict[str, Ints]:
-    """Properties of each example on which random noise does not depend."""
+    """Properties of each example, of which random noise is independent."""
     trees = np.arange(len(corpus)) * corpus.width + min(question, corpus.width - 1)
     return {
         "its answer": family[:, best],
@@ -219,7 +219,7 @@ def _sides(corpus: Corpus, question: int, family: Ints, best: int) -> dict[str, 
 
 
 def _unlike(sides: Mapping[str, Ints], followed: Bools, shortcut: Bools, rival: str) -> list[str]:
-    """Why the best evaluator is no good description: where it, or the best shortcut, was followed; nothing if it is."""
+    """Why the best evaluator is no good description of the answers; empty if it is one."""
     reasons = []
     if followed.mean() <= ENOUGH:
         reasons.append(f"the best evaluator gives {followed.mean():.1%} of the answers, no more than half")
@@ -233,7 +233,7 @@ def _unlike(sides: Mapping[str, Ints], followed: Bools, shortcut: Bools, rival: 
 
 
 def _homogeneous(groups: Ints, followed: Bools) -> float:
-    """The p-value of a chi-square test that all groups follow equally often; small groups are joined with the next."""
+    """The p-value of a chi-square test that all groups follow equally often; small groups are merged."""
     order, numbers = np.unique(groups, return_inverse=True)
     yes = np.bincount(numbers, followed, len(order))
     count = np.bincount(numbers, minlength=len(order))
@@ -242,17 +242,17 @@ def _homogeneous(groups: Ints, followed: Bools) -> float:
         return 1.0
     least = 5 / min(rate, 1 - rate)
     joined: list[list[float]] = [[0.0, 0.0]]
-    for one, size in zip(yes.tolist(), count.tolist(), strict=True):
+    for followers, size in zip(yes.tolist(), count.tolist(), strict=True):
         if joined[-1][1] >= least:
             joined.append([0.0, 0.0])
-        joined[-1][0] += one
+        joined[-1][0] += followers
         joined[-1][1] += size
     if len(joined) > 1 and joined[-1][1] < least:
         last = joined.pop()
         joined[-1] = [joined[-1][0] + last[0], joined[-1][1] + last[1]]
     if len(joined) < 2:
         return 1.0
-    table = np.array([[one, size - one] for one, size in joined])
+    table = np.array([[followers, size - followers] for followers, size in joined])
     from scipy import stats
 
     return float(stats.chi2_contingency(table, correction=False).pvalue)

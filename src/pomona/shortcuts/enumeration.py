@@ -1,14 +1,15 @@
 """Evaluators that open only the top k levels of a tree, for operators and values of any kind.
 
 `shortcuts.truncation` does this exactly and fast for the built-in operators on digits. Here a rule is any Python
-function, so distributions are combined by enumeration: a list that is not opened follows p(value | operator) of
-training, and the distribution of a list above it is the sum over all tuples of argument values, each with the product
-of its chances. The answer is the most probable value; of equally probable ones the first in the corpus's outcomes.
+function, so distributions are combined by enumeration. A list that is not opened has the distribution
+p(value | operator) of training. The distribution of a list above it sums over all tuples of argument values, each
+weighted with the product of its chances. The answer is the most probable value; of equally probable values, the first
+among the corpus's outcomes.
 
-The cost is bounded. A call of an operator on the same distributions is worked out once for all nodes, and of the tuples
-only the COMBINATIONS most probable are tried: with up to ten arguments of two values each, or three digits, that is all
-of them and the result is exact. Beyond that it is an approximation, which leaves out the least probable tuples. Tuples
-for which the rule raises an error are left out as well: it is not defined for them.
+The cost is bounded. A call of an operator on the same distributions is evaluated once for all nodes, and only the
+COMBINATIONS most probable tuples are tried. Up to ten arguments of two values each, or three digits, these are all
+tuples and the result is exact. Beyond that, the least probable tuples are left out and the result is an approximation.
+Tuples for which the rule raises an error are left out as well.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from pomona.trees.calls import Calls
 from pomona.trees.operators import OPERATORS, Operator, facts_of
 from pomona.trees.values import Interner, Value, exact_key
 
-COMBINATIONS = 1024  # tuples of argument values that are tried for one call
+COMBINATIONS = 1024  # tuples of argument values tried for a call
 NOTHING = -1
 _TIE = 1e-12  # chances that differ by less are equal
 
 
 class Distribution(NamedTuple):
-    """Values, as positions in a table, and their chances, which sum to 1; positions increase."""
+    """Values, as increasing positions in a table, and their chances, which sum to 1."""
 
     positions: npt.NDArray[np.int64]
     chances: npt.NDArray[np.float64]
@@ -55,7 +56,7 @@ def value_prior(corpus: Corpus) -> dict[str, tuple[list[Value], npt.NDArray[np.f
 
 
 def check_evaluable(corpus: Corpus, operators: Mapping[str, Operator] = OPERATORS) -> None:
-    """An error unless there are operators, all are defined, and every value is known and what its operator gives."""
+    """Raise an error unless there are operators, all have rules, and the rules give every value."""
     if corpus.forest.leaf.all():
         raise MeasureError("there is nothing to evaluate: no tree has an operator")
     _check_values(corpus, operators)
@@ -75,14 +76,14 @@ def _check_values(corpus: Corpus, operators: Mapping[str, Operator]) -> None:
     for number in range(len(calls)):
         symbol, fact = calls.call(number)
         *arguments, output = (corpus.outcomes[position] for position in fact)
-        made = _defined(operators[forest.names[symbol]], arguments)
-        if made is None or exact_key(made) != exact_key(output):
+        result = _defined(operators[forest.names[symbol]], arguments)
+        if result is None or exact_key(result) != exact_key(output):
             shown = f"{forest.names[symbol]} of {arguments}"
             raise MeasureError(f"truncated evaluation needs values that the rules give; {shown[:80]} is not {output!r}")
 
 
 def _defined(operator: Operator, arguments: Sequence[Value]) -> Value | None:
-    """What an operator makes of these arguments, None where it is not defined for them."""
+    """The operator's value for these arguments; None where it is not defined."""
     try:
         return operator.value(arguments)
     except (SpecError, TreeError):
@@ -92,9 +93,9 @@ def _defined(operator: Operator, arguments: Sequence[Value]) -> Value | None:
 def truncated(
     corpus: Corpus, levels: int, prior: Prior, operators: Mapping[str, Operator] = OPERATORS
 ) -> npt.NDArray[np.int64]:
-    """The answers from the top 0, 1 .. `levels` levels: one row a tree, one column a number of levels.
+    """The answers from the top 0, 1 .. `levels` levels: [trees, levels + 1].
 
-    Answers are positions in the corpus's outcomes, -1 for a value that is none of them.
+    Answers are positions in the corpus's outcomes, -1 for any other value.
     """
     _check_values(corpus, operators)
     evaluator = _Evaluator(corpus, prior, operators)
@@ -108,12 +109,12 @@ def truncated(
 
 
 class _Evaluator:
-    """Distributions by number, and the calls of operators on them; both are worked out once."""
+    """Numbered distributions and the calls of operators on them; each is computed once."""
 
     def __init__(self, corpus: Corpus, prior: Prior, operators: Mapping[str, Operator]) -> None:
         self.corpus, self.forest = corpus, corpus.forest
         self.rules = [operators.get(name) for name in self.forest.names]
-        self.values = Interner(corpus.outcomes)  # a value that the corpus lacks follows its outcomes
+        self.values = Interner(corpus.outcomes)  # values that the corpus lacks come after its outcomes
         self.distributions: list[Distribution] = []
         self.most: list[int] = []  # the most probable value of each
         self.numbers: dict[bytes, int] = {}
@@ -125,22 +126,22 @@ class _Evaluator:
         self.offsets, self.arguments = offsets, self.source[children]
 
     def _priors(self, prior: Prior) -> npt.NDArray[np.int64]:
-        """The distribution of each symbol's lists; an operator that training lacks has the mean of all others."""
+        """The prior of each symbol; an operator that training lacks has the mean of all others."""
         known = {
             name: self._distribution([self.values.add(value) for value in values], chances)
             for name, (values, chances) in prior.items()
         }
         every = [self.distributions[number] for number in known.values()]
         if every:
-            positions = np.concatenate([one.positions for one in every])
-            mean = self._distribution(positions.tolist(), np.concatenate([one.chances for one in every]))
+            positions = np.concatenate([each.positions for each in every])
+            mean = self._distribution(positions.tolist(), np.concatenate([each.chances for each in every]))
         else:
             count = max(1, len(self.corpus.outcomes))
             mean = self._distribution(list(range(count)), np.ones(count))
         return np.array([known.get(name, mean) for name in self.forest.names], np.int64)
 
     def _distribution(self, positions: Sequence[int], chances: Floats) -> int:
-        """The number of a distribution, from weights that may repeat positions."""
+        """The number of a distribution; weights of repeated positions are added."""
         used, inverse = np.unique(np.asarray(positions, np.int64), return_inverse=True)
         sums = np.bincount(inverse, chances, len(used))
         sums = np.round(sums / sums.sum(), 14)
@@ -151,7 +152,7 @@ class _Evaluator:
         return self.numbers[key]
 
     def cut(self) -> npt.NDArray[np.int64]:
-        """The distribution of every node where no list is opened."""
+        """The distribution of every node when no list is opened."""
         forest = self.forest
         used, inverse = np.unique(self.corpus.values, return_inverse=True)
         points = np.array([self._distribution([value], np.ones(1)) for value in used.tolist()], np.int64)
@@ -159,7 +160,7 @@ class _Evaluator:
         return np.asarray(nodes[self.source])
 
     def opened(self, before: Ints, deepest: int | None) -> npt.NDArray[np.int64]:
-        """The distribution of every node with one more level opened than `before`; only down to a depth, if given."""
+        """The distribution of every node with one more level opened than in `before`, down to the depth `deepest`."""
         forest = self.forest
         wanted = ~forest.leaf & (forest.links == 0)
         nodes = np.flatnonzero(wanted if deepest is None else wanted & (forest.depth <= deepest))
@@ -171,19 +172,20 @@ class _Evaluator:
         return np.asarray(after[self.source])
 
     def best(self, nodes: Ints) -> npt.NDArray[np.int64]:
-        """The most probable value of each of these distributions, the first of equal ones."""
-        for one in self.distributions[len(self.most) :]:
-            self.most.append(int(one.positions[np.argmax(one.chances >= one.chances.max() - _TIE)]))
+        """The most probable value of each distribution; of equally probable values, the first."""
+        for distribution in self.distributions[len(self.most) :]:
+            tied = distribution.chances >= distribution.chances.max() - _TIE
+            self.most.append(int(distribution.positions[np.argmax(tied)]))
         return np.array(self.most, np.int64)[nodes]
 
     def _combined(self, symbol: int, parts: tuple[int, ...]) -> int:
-        """The distribution of an operator's value, of independent arguments that follow these distributions."""
+        """The distribution of an operator's value for independent arguments with these distributions."""
         tuples, chances = np.zeros((1, 0), np.int64), np.ones(1)
         for part in parts:
             positions, weights = self.distributions[part]
             chances = (chances[:, None] * weights).ravel()
             tuples = np.column_stack([np.repeat(tuples, len(positions), axis=0), np.tile(positions, len(tuples))])
-            if len(chances) > COMBINATIONS:  # the best whole tuples begin with the best beginnings
+            if len(chances) > COMBINATIONS:  # the best tuples extend the best shorter tuples
                 kept = np.argsort(-chances, kind="stable")[:COMBINATIONS]
                 tuples, chances = tuples[kept], chances[kept]
         outputs = np.array([self._made(symbol, tuple(arguments)) for arguments in tuples.tolist()], np.int64)
@@ -193,7 +195,7 @@ class _Evaluator:
         return self._distribution(outputs[defined].tolist(), chances[defined])
 
     def _made(self, symbol: int, arguments: tuple[int, ...]) -> int:
-        """The position of what an operator makes of these values, NOTHING where it is not defined."""
+        """The position of an operator's value for these arguments, NOTHING where it is not defined."""
         if (symbol, arguments) not in self.made:
             rule = self.rules[symbol]
             value = None if rule is None else _defined(rule, [self.values.table[position] for position in arguments])
@@ -202,7 +204,7 @@ class _Evaluator:
 
 
 def _sources(links: Ints) -> npt.NDArray[np.int64]:
-    """The node whose value each node has: itself, or what it quotes, through quotations of quotations."""
+    """The node from which each node has its value: itself, or the node it quotes (followed through chains)."""
     source = np.arange(len(links)) - links
     while not np.array_equal(source[source], source):
         source = source[source]
@@ -210,9 +212,9 @@ def _sources(links: Ints) -> npt.NDArray[np.int64]:
 
 
 def own_leaves(corpus: Corpus, operators: Mapping[str, Operator] = OPERATORS) -> npt.NDArray[np.int64]:
-    """Of each tree: a code for what the root's operator makes of the leaves in its own list, and how many these are.
+    """For each tree: a code of its operator's value for the leaves directly under the root, and their number.
 
-    NOTHING stands where there are no leaves or the rule is not defined for them alone.
+    The code is NOTHING if there are no such leaves, or if the rule is not defined for them alone.
     """
     forest = corpus.forest
     leaves = np.flatnonzero((forest.depth == 1) & forest.leaf & (forest.links == 0))
@@ -221,13 +223,14 @@ def own_leaves(corpus: Corpus, operators: Mapping[str, Operator] = OPERATORS) ->
     calls = Calls()
     symbol = forest.symbol[forest.root]
     numbers = calls.number(np.arange(len(forest)), symbol, offsets, corpus.values[leaves].astype(np.int32))
-    made = []
+    results = []
     for root, arguments in map(calls.call, range(len(calls))):
         operator = operators.get(forest.names[root])
         known = operator is not None and arguments and min(arguments) >= 0
-        value = _defined(operator, [corpus.outcomes[one] for one in arguments]) if operator and known else None
-        made.append(NOTHING if value is None else value_code(value))
-    return np.column_stack([np.array(made, np.int64)[numbers], counts])
+        values = [corpus.outcomes[position] for position in arguments] if known else []
+        value = _defined(operator, values) if operator and known else None
+        results.append(NOTHING if value is None else value_code(value))
+    return np.column_stack([np.array(results, np.int64)[numbers], counts])
 
 
 def value_code(value: Value) -> int:

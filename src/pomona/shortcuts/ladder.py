@@ -3,18 +3,18 @@
     >>> test = pm.generate("listops/d20s", split="test")
     >>> print(ladder(test, train=pm.generate("listops/d20s")))
 
-A *rung* is a predictor that sees only part of an example. Two kinds make up the ladder, for every task alike:
+A *rung* is a predictor that sees only part of an example. There are two kinds, the same for every task:
 
     look-up      the most frequent answer of training to the same *information* about an example (`shortcuts.lookups`)
     truncation   the top k levels of the trees, evaluated (`shortcuts.truncation` for the built-in operators on digits,
                  `shortcuts.enumeration` for operators and values of any kind)
 
-Where the distribution of the data is known, the best that any predictor could do with the information is a sum, not an
-experiment: `best_accuracy` for a finite distribution (NLI: enumerate the pairs), `copy_ceiling` for COPY arguments that
-training never showed. A task adds rungs of its own by a class attribute `shortcuts`, a mapping from names to
-informations, and by a method `ceilings`, exact accuracies on its distribution.
+Where the distribution of the data is known, the best accuracy that any predictor can reach with the information is
+computed exactly: `best_accuracy` for a finite distribution (NLI: enumerate the pairs), `copy_ceiling` for COPY
+arguments that do not occur in training. A task adds rungs with the class attribute `shortcuts`, a mapping from names to
+informations, and with the method `ceilings`, exact accuracies on its distribution.
 
-Without `train`, predictors learn from one half of the corpus to answer the other, so that none answers what it saw.
+Without `train`, predictors learn from one half of the corpus and answer the other, so none answers an example it saw.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Ladder:
                 "sees": rung.sees,
                 "accuracy": _number(rung.accuracy),
                 "error": _number(rung.error),
-                "per_question": [_number(one) for one in rung.per_question],
+                "per_question": [_number(accuracy) for accuracy in rung.per_question],
             }
             for rung in self.rungs
         ]
@@ -100,7 +100,7 @@ def _number(value: float) -> float | None:
 
 def _percent(rung: Rung) -> str:
     shown = [*rung.per_question, rung.accuracy] if rung.right.shape[1] > 1 else [rung.accuracy]
-    return "  ".join("    -" if np.isnan(one) else f"{100 * one:5.1f}" for one in shown)
+    return "  ".join("    -" if np.isnan(accuracy) else f"{100 * accuracy:5.1f}" for accuracy in shown)
 
 
 # -- the ladder ------------------------------------------------------------------------------------------------------
@@ -126,19 +126,19 @@ def ladder(
         learn.table("root operator", "the name at the top of each tree", root_operators),
         learn.weighed("surface counts", "how often each token occurs"),
     ]
-    rungs += [learn.table(name, _first_line(one), one, root_operators) for name, one in informations.items()]
+    rungs += [learn.table(name, _first_line(keys), keys, root_operators) for name, keys in informations.items()]
     rungs += [
         Rung(name, "the best possible with this information, exactly", np.full(questions.shape, best))
         for name, best in task_class(corpus).ceilings(corpus).items()
     ]
     if questions.shape[1] != corpus.width:
-        return Ladder(repr(corpus), learn.source, tuple(rungs))  # what is asked is not the values of the trees
+        return Ladder(repr(corpus), learn.source, tuple(rungs))  # the questions are not about the values of the trees
     with_rules = all(_evaluable(part) for part in (corpus, train) if part is not None)
     if with_rules:
         rungs += _evaluators(corpus, learn, levels)
     worded = any(word.isdigit() and len(word) > 1 for word in corpus.vocabulary)
     copies = corpus.forest.link is not None and truncation.applies(corpus)
-    if copies and train is not None and worded:  # with digits every argument can be spelled
+    if copies and train is not None and worded:  # with digits there are no unknown arguments
         rungs.append(copy_ceiling(corpus, set(copy_arguments(train.forest, train.width)[1].tolist())))
     return Ladder(repr(corpus), learn.source, tuple(rungs))
 
@@ -149,7 +149,7 @@ def evaluations(corpus: Corpus, train: Corpus | None, levels: int, *, by_hand: b
 
 
 def _evaluable(corpus: Corpus) -> bool:
-    """Whether there are rules for all operators of a corpus, and its values are what they give."""
+    """Whether all operators of a corpus have rules, and the rules give its values."""
     if truncation.applies(corpus):
         return True
     try:
@@ -160,7 +160,7 @@ def _evaluable(corpus: Corpus) -> bool:
 
 
 def lookups(corpus: Corpus, train: Corpus | None = None) -> list[Rung]:
-    """The rungs that only look answers up: the most frequent one, by root operator, and by the root's own list."""
+    """The rungs that only look answers up: the most frequent answer, by root operator, and by the root's list."""
     return list(_lookups(Learner(corpus, train)))
 
 
@@ -222,25 +222,25 @@ def best_accuracy(
 
 
 def copy_ceiling(corpus: Corpus, seen: Collection[int], references: str | None = None) -> Rung:
-    """The best possible accuracy when only these COPY arguments mean something: all others are one unknown word.
+    """The best possible accuracy if only these COPY arguments are known, and all others are the same unknown word.
 
-    An unknown argument is with equal chance any unknown position of the trees that may be quoted (`references`, as the
-    corpus's task says or else all earlier ones), as the generator draws them. Leaves are independent, and their
-    distributions go through the operators exactly. Each tree is judged as if the right values of the trees before it
-    were known. The first tree has no unknowns, so for two trees this is the Bayes ceiling; with more trees it is one
-    for each tree by itself, which no predictor exceeds but which needs the right values of earlier trees to be reached.
+    An unknown argument is equally likely to be any unknown position of the trees that may be quoted, as the generator
+    draws them. `references` says which trees these are (default: the setting of the corpus's task, else all earlier
+    trees). Leaves are independent, and the operators combine their distributions exactly. For each tree, the right
+    values of the trees before it are taken as known. The first tree has no unknowns, so for two trees this is the Bayes
+    ceiling. For more trees it is an upper bound, which can only be reached with the right values of earlier trees.
     """
     allowed = references or dict(corpus.origin.get("settings") or {}).get("references", "earlier")
     if allowed not in ("earlier", "previous", "first"):
         raise MeasureError(f"references = {allowed!r}: trees quote 'earlier' ones, the 'previous' or the 'first'")
     forest = corpus.forest
     copies = np.flatnonzero(forest.links)
-    place = positions(forest, corpus.width)
-    strange = ~np.isin(place, np.array(sorted(seen), np.int64))
+    node_positions = positions(forest, corpus.width)
+    strange = ~np.isin(node_positions, np.array(sorted(seen), np.int64))
     unknown = copies[strange[copies - forest.links[copies]]]
     leaves = np.full(len(forest.symbol), -1, np.int64)
     leaves[unknown] = np.arange(len(unknown))
-    # Of each tree: how often each value stands at a position that means nothing; then of those that may be quoted.
+    # Per tree: how often each value is at an unknown position; then the same for the trees that may be quoted.
     counts = np.zeros((len(corpus), corpus.width, truncation.VALUES))
     at = np.divmod(forest.tree[strange], corpus.width)
     np.add.at(counts, (*at, truncation.digits(corpus)[strange]), 1.0)
@@ -248,6 +248,6 @@ def copy_ceiling(corpus: Corpus, seen: Collection[int], references: str | None =
     row, tree = np.divmod(forest.tree[unknown], corpus.width)
     chances = quotable[row, tree - 1]
     chances = chances / np.maximum(1e-300, chances.sum(axis=1, keepdims=True))
-    told = replace(corpus, forest=replace(forest, link=None))  # a COPY that can be read is its value
+    told = replace(corpus, forest=replace(forest, link=None))  # a COPY with a known argument is its value
     chance = truncation.root_distributions(told, leaves, chances).max(axis=1).reshape(len(corpus), corpus.width)
     return Rung("COPY ceiling", f"all but COPY arguments other than the {len(set(seen))} known ones", chance)

@@ -3,9 +3,9 @@
     learn = Learner(corpus, train)
     learn.table("root operator", "the name at the top of each tree", root_operators).accuracy
 
-An *information* is a function of a corpus that gives a key for each example; the answer to a key is the most frequent
-one among the training examples of that key, or of the nearest coarser key where there are none. `shortcuts.ladder`
-makes ladders of such predictors. Without `train`, they learn from one half of the corpus to answer the other.
+An *information* is a function of a corpus that gives a key for each example. The answer to a key is the most frequent
+answer among the training examples with that key or, if there are none, with a coarser key. `shortcuts.ladder` makes
+ladders of such predictors. Without `train`, they learn from one half of the corpus and answer the other.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Positions: TypeAlias = "npt.NDArray[np.int64]"  # [examples, questions]: positio
 Information: TypeAlias = Callable[
     [Corpus], Sequence[Any] | npt.NDArray[Any]
 ]  # one key an example: a number, a row, text
-FEATURES_FROM = 10_000  # training examples from which the counts are weighed; more change nothing in the first decimal
-MOST_ANSWERS = 256  # different answers between which the counts decide: the most frequent ones
+FEATURES_FROM = 10_000  # training examples of the softmax; more do not change the first decimal of the accuracy
+MOST_ANSWERS = 256  # the softmax decides between this many of the most frequent answers
 
 
 @dataclass(frozen=True, eq=False)
 class Rung:
-    """One predictor: what it sees, its answers (None where only its accuracy is known), how often each is right.
+    """A predictor: what it sees, its answers (None if only its accuracy is known) and how often each is right.
 
     `right` has one column a question, between 0 and 1, NaN where the predictor does not apply.
     """
@@ -53,7 +53,7 @@ class Rung:
 
     @property
     def accuracy(self) -> float:
-        """How often all questions are answered right; NaN where one of them is not this predictor's."""
+        """How often all questions are answered right; NaN if the predictor does not apply to one of them."""
         return float(self.right.prod(axis=1).mean())
 
     @property
@@ -68,7 +68,7 @@ def judged(corpus: Corpus, name: str, sees: str, answers: Positions) -> Rung:
 
 
 class Learner:
-    """Learns from `train`, or from either half of the corpus for the other."""
+    """Learns from `train`; without it, from each half of the corpus to answer the other."""
 
     def __init__(self, corpus: Corpus, train: Corpus | None) -> None:
         self.corpus = corpus
@@ -91,13 +91,13 @@ class Learner:
             halves = (np.flatnonzero(half), np.flatnonzero(~half))
             if min(map(len, halves)) == 0:
                 raise MeasureError(
-                    "one example is too few to learn from one half for the other; give a training corpus"
+                    "one example cannot be split into two halves to learn from; give a training corpus"
                 )
             self.folds = [(corpus.take(halves[1]), halves[0]), (corpus.take(halves[0]), halves[1])]
             self.source = "the other half of it"
 
     def table(self, name: str, sees: str, *informations: Information) -> Rung:
-        """The most frequent answer to a key, to a coarser one where that was never seen, else of all."""
+        """The most frequent answer to a key; for an unseen key, to the next coarser key, at last of all examples."""
         questions = asked(self.corpus)
         answers = np.zeros_like(questions)
         for train, rows in self.folds:
@@ -105,16 +105,16 @@ class Learner:
             wanted = _translated(train, asked(train), self.corpus)
             known = [(_keys(information, train), _keys(information, part)) for information in reversed(informations)]
             for question in range(questions.shape[1]):
-                found = np.full(len(rows), _mode(wanted[:, question]))
+                looked_up = np.full(len(rows), _mode(wanted[:, question]))
                 for mine, theirs in known:
                     keys, other = numbered(_about(mine, question), _about(theirs, question))
                     best, seen = most_frequent(keys, wanted[:, question], other)
-                    found = np.where(seen, best, found)
-                answers[rows, question] = found
+                    looked_up = np.where(seen, best, looked_up)
+                answers[rows, question] = looked_up
         return judged(self.corpus, name, sees, answers)
 
     def weighed(self, name: str, sees: str) -> Rung:
-        """A linear softmax on counts and presence of tokens."""
+        """A linear softmax on the counts and the presence of tokens."""
         questions = asked(self.corpus)
         answers = np.zeros_like(questions)
         for train, rows in self.folds:
@@ -128,18 +128,18 @@ class Learner:
         return judged(self.corpus, name, sees, answers)
 
     def evaluated(self, levels: int, *, by_hand: bool = False) -> npt.NDArray[np.int64]:
-        """Answers [rows, trees, levels + 1] of truncated evaluators, whose p(value | operator) is that of training."""
+        """Answers [rows, trees, levels + 1] of truncated evaluators, with p(value | operator) from training."""
         if not by_hand and not truncation.applies(self.corpus):
             enumeration.check_evaluable(self.corpus)
         answers = np.zeros((len(self.corpus), self.corpus.width, levels + 1), np.int64)
         for train, rows in self.folds:
-            found = _from_the_top(self.corpus.take(rows), train, levels, by_hand)
-            answers[rows] = found.reshape(len(rows), self.corpus.width, -1)
+            evaluated = _from_the_top(self.corpus.take(rows), train, levels, by_hand)
+            answers[rows] = evaluated.reshape(len(rows), self.corpus.width, -1)
         return answers
 
 
 def _from_the_top(corpus: Corpus, train: Corpus, levels: int, by_hand: bool) -> Ints:
-    """Answers from the top levels, as positions in outcomes: built-in operators on digits have a way of their own."""
+    """Answers from the top levels, as positions in outcomes; `truncation` is the fast case."""
     if by_hand or (truncation.applies(corpus) and truncation.applies(train)):
         evaluate = truncation.heuristic if by_hand else truncation.truncated
         digits = renumber(np.arange(truncation.VALUES), range(truncation.VALUES), corpus.outcomes)
@@ -156,7 +156,7 @@ def _translated(corpus: Corpus, answers: Positions, into: Corpus) -> Positions:
 
 
 def _keys(information: Information, corpus: Corpus) -> Any:
-    """The keys of a corpus: one an example or, as an array of three dimensions, one for each of its questions."""
+    """The keys of a corpus: one for each example or, in an array of three dimensions, for each of its questions."""
     keys = information(corpus)
     if len(keys) != len(corpus):
         raise MeasureError(f"an information gives one key an example; got {len(keys)} for {len(corpus)}")
@@ -168,10 +168,10 @@ def _about(keys: Any, question: int) -> Any:
 
 
 def numbered(*parts: Any) -> tuple[Ints, ...]:
-    """Equal keys get equal numbers, in all the parts alike."""
+    """Number the keys of all parts together: equal keys get equal numbers."""
     if all(isinstance(part, np.ndarray) and np.issubdtype(part.dtype, np.integer) for part in parts):
         rows = np.concatenate([part.reshape(len(part), -1) for part in parts])
-        folded = np.zeros(len(rows), np.uint64)  # a 64-bit hash of each row: sorting numbers is quicker than rows
+        folded = np.zeros(len(rows), np.uint64)  # a 64-bit hash of each row: numbers sort faster than rows
         for column in rows.T:
             folded = (folded ^ column.astype(np.int64).view(np.uint64)) * np.uint64(0x9FB21C651E98DF25)
             folded ^= folded >> np.uint64(29)
@@ -184,7 +184,7 @@ def numbered(*parts: Any) -> tuple[Ints, ...]:
 
 
 def most_frequent(keys: Ints, answers: Ints, other: Ints) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """For each key of `other` the most frequent answer among equal `keys`, and whether there was any."""
+    """For each key of `other`, the most frequent answer to the same key in `keys`, and whether there is one."""
     size = int(max(keys.max(initial=0), other.max(initial=0))) + 1
     labels = int(answers.max(initial=0)) + 1
     known = answers >= 0
@@ -217,7 +217,7 @@ def root_operators(corpus: Corpus) -> Ints:
 
 
 def root_list(corpus: Corpus) -> Ints:
-    """Root operator, what it makes of the leaves in its own list, how many these are, and the operators beside them."""
+    """Root operator, its value for the leaves directly under the root, their number, and the operators beside them."""
     forest = corpus.forest
     inside = np.flatnonzero(forest.depth == 1)
     tree = forest.tree[inside]
@@ -233,9 +233,9 @@ def root_list(corpus: Corpus) -> Ints:
 def _own_leaves(corpus: Corpus) -> Ints:
     if not truncation.applies(corpus):
         return enumeration.own_leaves(corpus)
-    own = truncation.own_digits(corpus)
+    under_root = truncation.own_digits(corpus)
     code = np.array([*map(enumeration.value_code, range(truncation.VALUES)), NOTHING], np.int64)  # -1 reads the last
-    return np.column_stack([code[own[:, 0]], own[:, 1]])
+    return np.column_stack([code[under_root[:, 0]], under_root[:, 1]])
 
 
 # -- counts ------------------------------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ def _counts(corpus: Corpus, words: tuple[str, ...]) -> Any:
 
 
 def _softmax(features: Any, answers: Ints, other: Any) -> npt.NDArray[np.int64]:
-    """Answers to `other` by multinomial logistic regression with a little shrinkage, on standardised features.
+    """Answers to `other` by multinomial logistic regression with slight regularisation, on standardised features.
 
     Standardised features are not sparse, so they are never built: (x - middle) / spread @ weights follows from
     x @ weights.
@@ -269,7 +269,7 @@ def _softmax(features: Any, answers: Ints, other: Any) -> npt.NDArray[np.int64]:
     rows = features.shape[0]
     middle = features.mean(axis=0)
     spread = np.sqrt(np.maximum(0.0, features.power(2).mean(axis=0) - middle**2))
-    scale = np.where(spread > 1e-6, 1.0 / np.maximum(spread, 1e-6), 0.0)  # what is always the same says nothing
+    scale = np.where(spread > 1e-6, 1.0 / np.maximum(spread, 1e-6), 0.0)  # constant features are dropped
     turned = features.T.tocsr()
     truth = np.eye(len(labels))[wanted]
 
@@ -289,11 +289,11 @@ def _softmax(features: Any, answers: Ints, other: Any) -> npt.NDArray[np.int64]:
         return value, np.concatenate([slope.ravel(), wrong.sum(axis=0)]) + 1e-4 * flat
 
     start = np.zeros((features.shape[1] + 1) * len(labels))
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 60}).x
+    fitted = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 60}).x
     low, high = (features.min(axis=0).toarray(), features.max(axis=0).toarray())
     answered = []
     for first in range(0, other.shape[0], 500):
-        # Longer examples than any in training: counts are taken for the largest that were weighed.
+        # Counts beyond the range of training (longer examples) are clipped to it.
         part = np.clip(other[first : first + 500].toarray(), low, high)
-        answered.append(np.argmax(scores_of(part, found), axis=1))
+        answered.append(np.argmax(scores_of(part, fitted), axis=1))
     return np.asarray(labels[np.concatenate(answered)], np.int64)

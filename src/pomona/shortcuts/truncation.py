@@ -1,17 +1,16 @@
-"""Evaluators that open only the top k levels of a tree, exactly, for the built-in operators on digits.
+"""Evaluators that open only the top k levels of a tree: exact and fast, for the built-in operators on digits.
 
-A list that stands deeper than k is not opened: all that is known of it is its operator, so its value follows the prior
-p(value | operator). What stands above is worked out by the rules, on distributions instead of numbers: MIN and MAX by
-products of P(X >= v) and P(X <= v), SM by convolution, FIRST and LAST by selection, MED by the joint distribution of
-the middle two. The answer is the most probable value. Nothing is sampled. A COPY spends the levels that are left where
-it stands on the node it quotes, so levels count along the way to the answer, through all trees. Operators and values of
-any other kind are evaluated in `shortcuts.enumeration`.
+A list deeper than k is not opened. Only its operator is known, so its value has the distribution p(value | operator),
+the prior. The lists above it are evaluated on distributions: MIN and MAX by products of P(X >= v) and P(X <= v), SM by
+convolution, FIRST and LAST by selection, MED by the joint distribution of the middle two. The answer is the most
+probable value. Nothing is sampled. A COPY passes its remaining levels on to the node it quotes, so levels count along
+the path to the answer, through all trees. `shortcuts.enumeration` does the same for other operators and values.
 
-k = 0 knows the root operator and k = infinity everything. `heuristic` fills the cut differently, as one would by hand:
-a cut list under FIRST or LAST gives its outermost digit on that side, under any other operator it is left out; and a
-list of which nothing is left counts as 5. (ORCHARD's recorded curves do not say the last; of the rules tried, this one
-gives all of them: chi-square 9.1 on 14 figures, against 30 and more for a 5 at the root only, no answer, or the
-operator's most frequent value.)
+With k = 0 only the root operator is known, with k = infinity everything. `heuristic` replaces cut lists as one would by
+hand. Under FIRST or LAST, a cut list counts as its outermost digit on that side; under any other operator it is left
+out. A list of which nothing is left counts as 5. (The recorded curves of ORCHARD leave this last rule open. Of the
+rules tried, only this one fits all 14 figures: chi-square 9.1, against 30 and more for a 5 at the root only, no answer,
+or the operator's most frequent value.)
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from pomona.trees.rules import FIRST, INTERPRETED, LAST, MAX, MIN, SM, apply
 
 VALUES = 10
 NOTHING = -1
-MIDDLE = 5  # by hand: what a list counts as of which nothing is left
+MIDDLE = 5  # in `heuristic`: the value of a list of which nothing is left
 
 
 def applies(corpus: Corpus, operators: Mapping[str, Operator] = OPERATORS) -> bool:
-    """Whether all operators of a corpus are built-in and all its values digits."""
+    """Whether all operators of a corpus are built-in and all values are digits."""
     try:
         digits(corpus)
         rule_numbers(corpus, operators)
@@ -55,7 +54,7 @@ def value_prior(corpus: Corpus) -> dict[str, npt.NDArray[np.float64]]:
 def truncated(
     corpus: Corpus, levels: int, prior: Mapping[str, Floats], operators: Mapping[str, Operator] = OPERATORS
 ) -> npt.NDArray[np.int8]:
-    """The answers from the top 0, 1 .. `levels` levels: one row a tree, one column a number of levels."""
+    """The answers from the top 0, 1 .. `levels` levels: [trees, levels + 1]."""
     forest = corpus.forest
     numbers = rule_numbers(corpus, operators)
     table = np.full((len(forest.names), VALUES), 1.0 / VALUES)
@@ -72,7 +71,7 @@ def truncated(
 def heuristic(
     corpus: Corpus, levels: int, prior: Mapping[str, Floats], operators: Mapping[str, Operator] = OPERATORS
 ) -> npt.NDArray[np.int8]:
-    """The same by the stated heuristics; with no level at all, the operator's most frequent value."""
+    """The same by the heuristics above; with 0 levels, the operator's most frequent value."""
     forest = corpus.forest
     numbers = rule_numbers(corpus, operators)
     usual = np.array([int(np.argmax(prior[name])) if name in prior else 0 for name in forest.names], np.int64)
@@ -84,14 +83,15 @@ def heuristic(
 def root_distributions(
     corpus: Corpus, leaves: Ints, chances: Floats, operators: Mapping[str, Operator] = OPERATORS
 ) -> npt.NDArray[np.float64]:
-    """The distribution of each tree's answer when some leaves follow distributions of their own: [trees, 10].
+    """The distribution of each tree's answer when some leaves are random: [trees, 10].
 
-    `leaves[node]` is a row of `chances`, or -1 where the value is known. Leaves are independent.
+    `leaves[node]` is the row of `chances` with the distribution of a leaf, or -1 where its value is known. Leaves are
+    independent.
     """
     forest = corpus.forest
     numbers = rule_numbers(corpus, operators)
     table = np.full((len(forest.names), VALUES), 1.0 / VALUES)
-    levels = corpus.width * int(forest.height.max(initial=0)) + 1  # enough for every way through every COPY
+    levels = corpus.width * int(forest.height.max(initial=0)) + 1  # enough for every path through every COPY
     return _truncate(
         forest.symbol, forest.arity, forest.links, forest.depth, forest.start, corpus.width, digits(corpus), numbers,
         table, levels, forest.link is not None, np.asarray(leaves, np.int64), np.asarray(chances, np.float64),
@@ -99,12 +99,12 @@ def root_distributions(
 
 
 def digits(corpus: Corpus) -> npt.NDArray[np.int64]:
-    """Node values as the digits they are."""
+    """The values of the nodes as digits; an error if one is unknown or not a digit."""
     numbers = np.array([out if type(out) is int else NOTHING for out in corpus.outcomes] + [NOTHING], np.int64)
-    found: npt.NDArray[np.int64] = numbers[corpus.values]
-    if len(found) and (found.min() < 0 or found.max() >= VALUES):
+    values: npt.NDArray[np.int64] = numbers[corpus.values]
+    if len(values) and (values.min() < 0 or values.max() >= VALUES):
         raise MeasureError("truncated evaluation needs the value of every node, a digit 0-9")
-    return found
+    return values
 
 
 def rule_numbers(corpus: Corpus, operators: Mapping[str, Operator] = OPERATORS) -> npt.NDArray[np.int64]:
@@ -118,7 +118,7 @@ def rule_numbers(corpus: Corpus, operators: Mapping[str, Operator] = OPERATORS) 
 
 
 def own_digits(corpus: Corpus) -> npt.NDArray[np.int64]:
-    """What each root's operator makes of the digits that stand in its own list, -1 where there are none; how many."""
+    """For each tree: the root operator's value for the digits directly under it (-1: none), and their number."""
     forest = corpus.forest
     return _own_digits(
         forest.symbol, forest.arity, forest.links, forest.depth, forest.start, digits(corpus), rule_numbers(corpus)
@@ -130,7 +130,7 @@ def own_digits(corpus: Corpus) -> npt.NDArray[np.int64]:
 
 @compiled
 def combine(number: int, chances: Floats, low: int, high: int, out: Floats) -> None:
-    """The distribution of an operator's value, for independent arguments that follow chances[low:high], into `out`."""
+    """Write the distribution of an operator's value to `out`, for independent arguments with chances[low:high]."""
     count = high - low
     if number in (FIRST, LAST) or count == 1:
         chosen = high - 1 if number == LAST else low
@@ -141,31 +141,31 @@ def combine(number: int, chances: Floats, low: int, high: int, out: Floats) -> N
         held = np.zeros(VALUES)
         for value in range(VALUES):
             out[value] = chances[low, value]
-        for place in range(low + 1, high):
+        for argument in range(low + 1, high):
             for value in range(VALUES):
                 held[value] = 0.0
-            for one in range(VALUES):
-                if out[one] > 0.0:
-                    for two in range(VALUES):
-                        held[(one + two) % VALUES] += out[one] * chances[place, two]
+            for left in range(VALUES):
+                if out[left] > 0.0:
+                    for right in range(VALUES):
+                        held[(left + right) % VALUES] += out[left] * chances[argument, right]
             for value in range(VALUES):
                 out[value] = held[value]
         return
     upto = np.zeros((count, VALUES + 1))  # upto[., v + 1] = P(X <= v)
-    for place in range(count):
+    for argument in range(count):
         for value in range(VALUES):
-            upto[place, value + 1] = upto[place, value] + chances[low + place, value]
+            upto[argument, value + 1] = upto[argument, value] + chances[low + argument, value]
     if number in (MIN, MAX):
         before = 0.0 if number == MAX else 1.0
         for value in range(VALUES):
             product = 1.0
-            for place in range(count):
-                product *= upto[place, value + 1] if number == MAX else 1.0 - upto[place, value + 1]
+            for argument in range(count):
+                product *= upto[argument, value + 1] if number == MAX else 1.0 - upto[argument, value + 1]
             out[value] = max(0.0, product - before if number == MAX else before - product)
             before = product
         return
-    # MED: F(i, j), i < j, is the chance that exactly `half` arguments are <= i and all others >= j; for an odd number
-    # the median is <= v when at least half + 1 are.
+    # MED: F(i, j), i < j, is the chance that exactly `half` arguments are <= i and all others >= j. For an odd number
+    # of arguments, the median is <= v if at least half + 1 of them are.
     half = count // 2
     ways = np.zeros(count + 1)
     below = 0.0
@@ -208,9 +208,9 @@ def _choose(upto: Floats, low: int, high: int, ways: Floats) -> None:
     for taken in range(len(ways)):
         ways[taken] = 0.0
     ways[0] = 1.0
-    for place in range(len(upto)):
-        small, large = upto[place, low + 1], 1.0 - upto[place, high]
-        for taken in range(place + 1, 0, -1):
+    for argument in range(len(upto)):
+        small, large = upto[argument, low + 1], 1.0 - upto[argument, high]
+        for taken in range(argument + 1, 0, -1):
             ways[taken] = ways[taken] * large + ways[taken - 1] * small
         ways[0] *= large
 
@@ -220,14 +220,14 @@ def _truncate(
     symbol: Ints, arity: Ints, link: Ints, depth: Ints, start: Ints, width: int, value: Ints, numbers: Ints,
     prior: Floats, levels: int, linked: bool, leaves: Ints, chances: Floats,
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float64]]:  # fmt: skip
-    """Answers of each tree from 0 .. levels levels, and the distribution of its answer from `levels`."""
+    """The answers from the top 0 .. `levels` levels, and the distribution of the answer from `levels` levels."""
     trees = len(start) - 1
     answers = np.empty((trees, levels + 1), np.int8)
     roots = np.empty((trees, VALUES))
     room = 256
     known = np.empty((room, levels + 1, VALUES))  # [node, levels left]: the distribution of its value
-    need = np.empty(room, np.int64)  # levels from which on the node's distribution stays the same
-    sure = np.empty(room, np.bool_)  # and whether that is its value
+    need = np.empty(room, np.int64)  # with this many levels or more, the distribution stays the same
+    sure = np.empty(room, np.bool_)  # and whether it is then the true value
     stack = np.empty(room, np.int64)
     operands = np.empty((64, VALUES))
     for row in range(trees // width):
@@ -241,46 +241,46 @@ def _truncate(
         for node in range(base, end):
             here = node - base
             count = arity[node]
-            most = levels if linked else min(levels, max(0, levels - depth[node]))  # no more will be asked for
+            most = levels if linked else min(levels, max(0, levels - depth[node]))  # more are never needed
             sure[here] = True
             if leaves[node] >= 0:
                 need[here], sure[here] = 0, False
                 for left in range(most + 1):
-                    for one in range(VALUES):
-                        known[here, left, one] = chances[leaves[node], one]
+                    for digit in range(VALUES):
+                        known[here, left, digit] = chances[leaves[node], digit]
             elif link[node]:
                 need[here], sure[here] = need[here - link[node]], sure[here - link[node]]
                 if not sure[here] or need[here] > 0:
                     for left in range(most + 1):
-                        for one in range(VALUES):
-                            known[here, left, one] = known[here - link[node], left, one]
+                        for digit in range(VALUES):
+                            known[here, left, digit] = known[here - link[node], left, digit]
             elif count == 0:
                 need[here] = 0
             else:
                 deepest = 0
-                for place in range(high - count, high):
-                    deepest = max(deepest, need[stack[place]])
-                    sure[here] = sure[here] and sure[stack[place]]
+                for argument in range(high - count, high):
+                    deepest = max(deepest, need[stack[argument]])
+                    sure[here] = sure[here] and sure[stack[argument]]
                 need[here] = deepest + 1
                 if count > len(operands):
                     operands = np.empty((2 * count, VALUES))
                 for left in range(min(most, need[here] if not sure[here] else need[here] - 1) + 1):
                     if left == 0:
-                        for one in range(VALUES):
-                            known[here, 0, one] = prior[symbol[node], one]
+                        for digit in range(VALUES):
+                            known[here, 0, digit] = prior[symbol[node], digit]
                         continue
-                    for place in range(count):
-                        child = stack[high - count + place]
+                    for argument in range(count):
+                        child = stack[high - count + argument]
                         settled = sure[child] and need[child] <= left - 1
-                        for one in range(VALUES):
-                            operands[place, one] = known[child, left - 1, one] if not settled else 0.0
+                        for digit in range(VALUES):
+                            operands[argument, digit] = known[child, left - 1, digit] if not settled else 0.0
                         if settled:
-                            operands[place, value[base + child]] = 1.0
+                            operands[argument, value[base + child]] = 1.0
                     combine(numbers[symbol[node]], operands, 0, count, known[here, left])
                 if not sure[here]:
                     for left in range(need[here] + 1, most + 1):
-                        for one in range(VALUES):
-                            known[here, left, one] = known[here, need[here], one]
+                        for digit in range(VALUES):
+                            known[here, left, digit] = known[here, need[here], digit]
             high -= count
             stack[high] = here
             high += 1
@@ -290,13 +290,14 @@ def _truncate(
                         answers[tree, left] = value[node]
                         continue
                     best = 0
-                    for one in range(1, VALUES):
-                        if known[here, left, one] > known[here, left, best] + 1e-12:
-                            best = one
+                    for digit in range(1, VALUES):
+                        if known[here, left, digit] > known[here, left, best] + 1e-12:
+                            best = digit
                     answers[tree, left] = best
-                for one in range(VALUES):
-                    certain = sure[here] and need[here] <= levels
-                    roots[tree, one] = (1.0 if one == value[node] else 0.0) if certain else known[here, levels, one]
+                for digit in range(VALUES):
+                    roots[tree, digit] = known[here, levels, digit]
+                    if sure[here] and need[here] <= levels:
+                        roots[tree, digit] = 1.0 if digit == value[node] else 0.0
                 tree, high = tree + 1, 0
     return answers, roots
 
@@ -340,13 +341,13 @@ def _heuristic(
                 for left in range(1, levels + 1):
                     if number in (FIRST, LAST):
                         child = stack[high - 1 if number == LAST else high - count]
-                        found = known[child, left - 1]
-                        known[here, left] = edges[child, 1 if number == LAST else 0] if found < 0 else found
+                        opened = known[child, left - 1]
+                        known[here, left] = edges[child, 1 if number == LAST else 0] if opened < 0 else opened
                         continue
                     seen = 0
-                    for place in range(high - count, high):
-                        if known[stack[place], left - 1] >= 0:
-                            operands[seen] = known[stack[place], left - 1]
+                    for argument in range(high - count, high):
+                        if known[stack[argument], left - 1] >= 0:
+                            operands[seen] = known[stack[argument], left - 1]
                             seen += 1
                     known[here, left] = apply(number, operands, 0, seen) if seen else MIDDLE
             high -= count
@@ -363,7 +364,7 @@ def _heuristic(
 def _own_digits(
     symbol: Ints, arity: Ints, link: Ints, depth: Ints, start: Ints, value: Ints, numbers: Ints
 ) -> npt.NDArray[np.int64]:
-    found = np.full((len(start) - 1, 2), NOTHING, np.int64)
+    results = np.full((len(start) - 1, 2), NOTHING, np.int64)
     operands = np.empty(64, np.int64)
     for tree in range(len(start) - 1):
         seen = 0
@@ -375,6 +376,6 @@ def _own_digits(
                 operands[seen] = value[node]
                 seen += 1
         if seen:
-            found[tree, 0] = apply(numbers[symbol[root]], operands, 0, seen)
-        found[tree, 1] = seen
-    return found
+            results[tree, 0] = apply(numbers[symbol[root]], operands, 0, seen)
+        results[tree, 1] = seen
+    return results

@@ -1,4 +1,4 @@
-"""Binary trees over a sentence: how lists become them, how a parser builds them, and the ones nobody thought about.
+"""Binary trees over a sentence: from list trees, from the steps of a parser, and as baselines that ignore the words.
 
     >>> forest = brackets.read("[MAX 2 9 ]")
     >>> brackets.write(binarise(forest))
@@ -6,9 +6,9 @@
     >>> transitions(binarise(forest))[0].tolist()
     [0, 0, 1, 0, 1, 0, 1]
 
-The nodes of a binary tree in post-order *are* the transitions of a shift-reduce parser: a leaf is SHIFT, an inner node
-REDUCE, 2n-1 steps for n tokens. ListOps (Nangia and Bowman 2018, section 3) binarises `[OP a1 .. ak ]` to the left,
-operator first and `]` last: ((((OP a1) a2) .. ak) ]).
+In post-order, the nodes of a binary tree are the transitions of a shift-reduce parser: a leaf is a SHIFT and an inner
+node a REDUCE, 2n-1 steps for n tokens. ListOps (Nangia and Bowman 2018, section 3) binarises `[OP a1 .. ak ]` to the
+left, with the operator first and `]` last: ((((OP a1) a2) .. ak) ]).
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ _STYLES: dict[str, int] = {"left": 0, "right": 1, "balanced": 2}
 
 def _style_number(style: str) -> int:
     if style not in _STYLES:
-        raise TreeError(f"no way to branch is called {style!r}; there are left, right and balanced")
+        raise TreeError(f"there is no branching style {style!r}; choose left, right or balanced")
     return _STYLES[style]
 
 
 def binarise(forest: Forest, style: Style = "left", *, tokens: bool = True) -> Forest:
-    """Binary trees over the sentence. With `tokens`, the operator `[OP` and the `]` are leaves too, as in ListOps.
+    """Binary trees over the sentence. With `tokens`, operators `[OP` and closing `]` are leaves too, as in ListOps.
 
-    Without, only the leaves of the forest are; a node with one child is then passed over. Links are left behind.
+    Without `tokens`, only the leaves of the forest are leaves, and a node with a single child is skipped. The result
+    has no links.
     """
     number = _style_number(style)
     inner = np.unique(forest.symbol[~forest.leaf]).tolist()
@@ -61,7 +62,7 @@ def binarise(forest: Forest, style: Style = "left", *, tokens: bool = True) -> F
 
 @inlined
 def _closed_by(part: int, parts: int, style: int) -> int:
-    """How many groups end after part number `part` when `parts` parts are branched in this style."""
+    """How many groups end after part number `part` of `parts` in this branching style."""
     if style == 0:
         return 1 if part else 0
     if style == 1:
@@ -90,7 +91,7 @@ def _binarise(
     style: int,
     tokens: bool,
 ) -> tuple[Ints, npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Walk in reading order; shift tokens, and after each finished part reduce as often as the style says."""
+    """Visit the nodes in reading order: shift each token, then reduce once for each group that ends there."""
     total = 0
     offsets = np.zeros(len(start), np.int64)
     for tree in range(len(start) - 1):
@@ -107,41 +108,41 @@ def _binarise(
     chain = np.empty(len(parent) + 1, np.int64)
     extra = 2 if tokens else 0
     for tree in range(len(start) - 1):
-        base, place, high = start[tree], offsets[tree], 0
-        for node in range(base, start[tree + 1]):
+        first, node_out, top = start[tree], offsets[tree], 0
+        for node in range(first, start[tree + 1]):
             if arity[node] == 0:
                 opened, up = 0, node
-                while parent[up] >= 0 and not seen[base + parent[up]]:
-                    up = base + parent[up]
+                while parent[up] >= 0 and not seen[first + parent[up]]:
+                    up = first + parent[up]
                     seen[up] = True
                     chain[opened] = up
                     opened += 1
                 if tokens:
                     for step in range(opened - 1, -1, -1):
-                        out_symbol[place] = opening[symbol[chain[step]]]
-                        stack[high] = place
-                        place, high = place + 1, high + 1
+                        out_symbol[node_out] = opening[symbol[chain[step]]]
+                        stack[top] = node_out
+                        node_out, top = node_out + 1, top + 1
                         finished[chain[step]] = 1
-                out_symbol[place] = symbol[node]
-                stack[high] = place
-                place, high = place + 1, high + 1
+                out_symbol[node_out] = symbol[node]
+                stack[top] = node_out
+                node_out, top = node_out + 1, top + 1
             elif tokens:
-                out_symbol[place] = closing
-                stack[high] = place
-                place, high = place + 1, high + 1
+                out_symbol[node_out] = closing
+                stack[top] = node_out
+                node_out, top = node_out + 1, top + 1
                 for _ in range(_closed_by(arity[node] + 1, arity[node] + 2, style)):
-                    out_symbol[place] = unnamed
-                    out_parent[stack[high - 1]] = out_parent[stack[high - 2]] = place - offsets[tree]
-                    stack[high - 2] = place
-                    place, high = place + 1, high - 1
+                    out_symbol[node_out] = unnamed
+                    out_parent[stack[top - 1]] = out_parent[stack[top - 2]] = node_out - offsets[tree]
+                    stack[top - 2] = node_out
+                    node_out, top = node_out + 1, top - 1
             up = parent[node]
             if up >= 0:
-                owner = base + up
+                owner = first + up
                 for _ in range(_closed_by(finished[owner], arity[owner] + extra, style)):
-                    out_symbol[place] = unnamed
-                    out_parent[stack[high - 1]] = out_parent[stack[high - 2]] = place - offsets[tree]
-                    stack[high - 2] = place
-                    place, high = place + 1, high - 1
+                    out_symbol[node_out] = unnamed
+                    out_parent[stack[top - 1]] = out_parent[stack[top - 2]] = node_out - offsets[tree]
+                    stack[top - 2] = node_out
+                    node_out, top = node_out + 1, top - 1
                 finished[owner] += 1
         out_parent[offsets[tree + 1] - 1] = -1
     return out_symbol, out_parent, offsets
@@ -167,7 +168,7 @@ def from_transitions(steps: Ints, start: Ints, leaves: Ints, names: tuple[str, .
     if int((steps == SHIFT).sum()) != len(leaves):
         raise TreeError(f"{int((steps == SHIFT).sum())} SHIFTs for {len(leaves)} tokens")
     known = (steps == SHIFT) | (steps == REDUCE)
-    steps = np.where(known, steps, REDUCE + 1).astype(np.uint8)  # before 256 could wrap to 0
+    steps = np.where(known, steps, REDUCE + 1).astype(np.uint8)  # as a byte, an invalid 256 would become 0
     parent, tree, step = _parents(steps, offsets)
     if tree >= 0:
         raise TreeError(
@@ -182,36 +183,37 @@ def from_transitions(steps: Ints, start: Ints, leaves: Ints, names: tuple[str, .
 
 @compiled
 def _parents(steps: Ints, start: Ints) -> tuple[npt.NDArray[np.int32], int, int]:
-    """Parents, and where it goes wrong: tree and step, or -1 and -1."""
+    """Parents, then tree and step of the first error (-1 and -1 if there is none)."""
     parent = np.full(len(steps), -1, np.int32)
     stack = np.empty(len(steps) + 1, np.int64)
     for tree in range(len(start) - 1):
-        high = 0
+        stacked = 0
         for node in range(start[tree], start[tree + 1]):
             if steps[node] == REDUCE:
-                if high < 2:
+                if stacked < 2:
                     return parent, tree, node - start[tree]
-                parent[stack[high - 1]] = parent[stack[high - 2]] = node - start[tree]
-                high -= 2
+                parent[stack[stacked - 1]] = parent[stack[stacked - 2]] = node - start[tree]
+                stacked -= 2
             elif steps[node] != SHIFT:
                 return parent, tree, node - start[tree]
-            stack[high] = node
-            high += 1
-        if high != 1:
+            stack[stacked] = node
+            stacked += 1
+        if stacked != 1:
             return parent, tree, start[tree + 1] - start[tree]
     return parent, -1, -1
 
 
 def branching(lengths: Ints, style: Style) -> Forest:
-    """The tree that asks nothing of the sentence: wholly left-branching, right-branching or balanced, over n tokens."""
+    """Left-branching, right-branching or balanced trees over sentences of these lengths; a baseline."""
     lengths, start = _over_sentences(lengths)
     return _unnamed(_branching(lengths, start, _style_number(style)), start)
 
 
 def random_trees(lengths: Ints, seed: int) -> Forest:
-    """Trees split uniformly at random, again and again (equally: merge a random adjacent pair until one is left).
+    """Random trees: split the sentence at a uniformly random point, then split each half in the same way.
 
-    This is the ListOps paper's random baseline: the shape of a random search tree, not uniform over all binary trees.
+    Merging random adjacent pairs until one is left gives the same distribution. It is the random baseline of the
+    ListOps paper. It is that of random search trees and is not uniform over binary trees.
     Tree i depends only on (seed, i, its length).
     """
     lengths, start = _over_sentences(lengths)
@@ -236,35 +238,35 @@ def _unnamed(steps: npt.NDArray[np.uint8], start: npt.NDArray[np.int64]) -> Fore
 def _branching(lengths: Ints, start: Ints, style: int) -> npt.NDArray[np.uint8]:
     steps = np.zeros(start[-1], np.uint8)
     for tree in range(len(lengths)):
-        place = start[tree]
+        step = start[tree]
         for part in range(lengths[tree]):
-            place += 1
+            step += 1
             for _ in range(_closed_by(part, lengths[tree], style)):
-                steps[place] = REDUCE
-                place += 1
+                steps[step] = REDUCE
+                step += 1
     return steps
 
 
 @compiled
 def _random_splits(lengths: Ints, start: Ints, key: np.uint64) -> npt.NDArray[np.uint8]:
-    """Top-down splits with an explicit stack; a piece of size -1 stands for the REDUCE that follows its two halves."""
+    """Split top-down with an explicit stack; a size of -1 marks the REDUCE that follows the two halves."""
     steps = np.zeros(start[-1], np.uint8)
     stack = np.empty(lengths.max() * 2 + 2 if len(lengths) else 1, np.int64)
     for tree in range(len(lengths)):
         state, gamma = open_stream(key, tree)
-        place, high = start[tree], 1
+        step, waiting = start[tree], 1
         stack[0] = lengths[tree]
-        while high:
-            high -= 1
-            size = stack[high]
+        while waiting:
+            waiting -= 1
+            size = stack[waiting]
             if size < 0:
-                steps[place] = REDUCE
-                place += 1
+                steps[step] = REDUCE
+                step += 1
             elif size == 1:
-                place += 1
+                step += 1
             else:
                 state += gamma
                 left = 1 + below(mix(state) >> np.uint64(32), size - 1)
-                stack[high], stack[high + 1], stack[high + 2] = -1, size - left, left
-                high += 3
+                stack[waiting], stack[waiting + 1], stack[waiting + 2] = -1, size - left, left
+                waiting += 3
     return steps

@@ -1,12 +1,12 @@
-"""Trees as text, and back, with exact error positions.
+"""Read trees from text and write them as text; errors name the column.
 
 Two notations, told apart by the first character:
 
     [MAX 2 9 [MIN 4 7 ] 0 ]                       lists: `[OP` opens, `]` closes, anything else is a leaf
     ( ( ( [MAX 2 ) 9 ) ] )                        groups: every token between `(` and `)` is a leaf, groups are unnamed
 
-A closing bracket may be glued to what stands before it (`[MIN 4 7]`, as the ListOps paper prints). `read` and `write`
-are exact inverses; what could not be read back is not written. Files of a million lines have their own compiled reader
+A closing bracket needs no space before it: `[MIN 4 7]`, as the ListOps paper prints, is `[MIN 4 7 ]`. `read` inverts
+`write`; a tree that `read` could not restore is an error in `write`. Large ListOps files have a compiled reader
 (`pomona.tasks.listops.text`).
 """
 
@@ -28,11 +28,11 @@ UNNAMED = ""  # the symbol of a group that has no operator
 
 _PIECE = re.compile(r"[()\]]|\[[^\s()\[\]]*|[^\s()\[\]]+")
 _WORD = re.compile(r"[^\s()\[\]]+")  # an operator, or a leaf between square brackets
-_TOKEN = re.compile(r"\]|\[[^\s()\[\]]*|[^\s()\[\]]+")  # a leaf between round ones, where `[MAX` and `]` are words too
+_TOKEN = re.compile(r"\]|\[[^\s()\[\]]*|[^\s()\[\]]+")  # a leaf between round brackets: also `[MAX` and `]`
 
 
 def read(text: str | Iterable[str], names: Sequence[str] = ()) -> Forest:
-    """Parse one text or several; an error names the column, counted from 1, and which of several texts, from 0.
+    """Parse one text or several. An error names the column, counted from 1, and the text, counted from 0.
 
     >>> read("[MAX 2 9 [MIN 4 7] 0]").nested()
     [('MAX', '2', '9', ('MIN', '4', '7'), '0')]
@@ -42,9 +42,9 @@ def read(text: str | Iterable[str], names: Sequence[str] = ()) -> Forest:
     parents: list[int] = []
     start = [0]
     texts = [text] if isinstance(text, str) else text
-    for number, one in enumerate(texts):
+    for number, line in enumerate(texts):
         try:
-            _read_one(one, index, symbols, parents)
+            _read_one(line, index, symbols, parents)
         except TreeError as error:
             if isinstance(text, str):
                 raise
@@ -114,7 +114,7 @@ def write(forest: Forest) -> list[str]:
 
 
 def _check_writable(forest: Forest) -> None:
-    """Refuse what `read` would not give back: names that are not one token, trees with named and unnamed lists."""
+    """Reject what `read` could not restore: names that are not one token, trees with named and unnamed lists."""
     named = np.array([name != UNNAMED for name in forest.names], bool)
     word = np.array([_WORD.fullmatch(name) is not None for name in forest.names], bool)
     token = np.array([_TOKEN.fullmatch(name) is not None for name in forest.names], bool)
@@ -137,7 +137,7 @@ LEAF, OPEN, CLOSE = 0, 1, 2
 
 
 def walk(forest: Forest) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """The trees in reading order: for each step its node, whether that is a leaf, opens or closes; and tree offsets."""
+    """The trees in reading order: the node of each step, its kind (LEAF, OPEN or CLOSE), and tree offsets."""
     inner = np.zeros(len(forest.symbol) + 1, np.int64)
     np.cumsum(forest.arity > 0, out=inner[1:])
     start = forest.start + inner[forest.start]
@@ -145,7 +145,7 @@ def walk(forest: Forest) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8], 
 
 
 def list_tokens(forest: Forest) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64], tuple[str, ...]]:
-    """The tokens of list trees, where each tree's begin, and the vocabulary: leaves, `[OP` and `]`."""
+    """The tokens of list trees, the offsets of the trees, and the vocabulary: leaves, `[OP` and `]`."""
     node, kind, start = walk(forest)
     inner = np.unique(forest.symbol[~forest.leaf]).tolist()
     leaves = np.unique(forest.symbol[forest.leaf]).tolist()
@@ -162,17 +162,17 @@ def list_tokens(forest: Forest) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]
 
 @compiled
 def _walk(parent: Ints, arity: Ints, start: Ints, total: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Post-order to reading order: the lists that begin with a leaf are the ancestors of which it is the first leaf."""
+    """From post-order to reading order: before a leaf, open every ancestor of which it is the first leaf."""
     step = np.empty(total, np.int64)
     kind = np.empty(total, np.uint8)
     seen = np.zeros(len(parent), np.bool_)
-    place = 0
+    at = 0
     for tree in range(len(start) - 1):
         base = start[tree]
         for node in range(base, start[tree + 1]):
             if arity[node]:
-                step[place], kind[place] = node, CLOSE
-                place += 1
+                step[at], kind[at] = node, CLOSE
+                at += 1
                 continue
             opened, up = 0, node
             while parent[up] >= 0 and not seen[base + parent[up]]:
@@ -182,8 +182,8 @@ def _walk(parent: Ints, arity: Ints, start: Ints, total: int) -> tuple[npt.NDArr
             up = node
             for back in range(opened):
                 up = base + parent[up]
-                step[place + opened - 1 - back], kind[place + opened - 1 - back] = up, OPEN
-            place += opened
-            step[place], kind[place] = node, LEAF
-            place += 1
+                step[at + opened - 1 - back], kind[at + opened - 1 - back] = up, OPEN
+            at += opened
+            step[at], kind[at] = node, LEAF
+            at += 1
     return step, kind

@@ -4,10 +4,10 @@
     outcome = calls.run(forest, leaves, lambda symbol, arguments: ...)
 
 A call is an operator (a symbol of the forest) and the positions of its argument values. `run` walks over the nodes in
-one compiled loop from left to right, children before their parents. Where it meets a call that is not in the table it
-stops, Python works the call out, and the loop resumes: as many stops as distinct calls. `number` does no work of its
-own: it says which nodes hold the same call, for values that are known already. Tables compare calls exactly; the hash
-only says where to look.
+one compiled loop from left to right, children before their parents. At a call that is not in the table it stops, Python
+evaluates the call, and the loop resumes. So it stops once for each distinct call. `number` evaluates nothing: where the
+values are already known, it tells which nodes hold the same call. Calls are compared exactly; the hash only tells where
+to look.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Table(NamedTuple):
 
 
 class Calls:
-    """Calls by number, in the order in which they were first met."""
+    """Distinct calls, numbered in the order of their first occurrence."""
 
     def __init__(self) -> None:
         empty = np.empty(1 << 10, np.int32)
@@ -58,7 +58,7 @@ class Calls:
     def run(
         self, forest: Forest, leaves: Ints, evaluate: Callable[[int, tuple[int, ...]], int]
     ) -> npt.NDArray[np.int32]:
-        """The output of every node: leaves have that of their symbol, a node that quotes another has that one's."""
+        """The output of every node: at a leaf that of its symbol, at a node that quotes another the other's."""
         positions, stack = np.empty(len(forest.symbol), np.int32), np.empty(len(forest.symbol) + 1, np.int32)
         arity, links, state = forest.arity, forest.links, np.zeros(2, np.int64)
         leaves, widest = np.asarray(leaves, np.int32), int(arity.max(initial=0))
@@ -66,7 +66,7 @@ class Calls:
             self._make_room(widest)
             if _run(forest.symbol, arity, links, leaves, positions, stack, state, *self._table):
                 return positions
-            number = len(self)  # the loop has put the call down, without its output
+            number = len(self)  # the loop has stored the call, without its output
             self._table.output[number] = evaluate(*self.call(number))
             self._table.size[0] += 1
 
@@ -80,7 +80,7 @@ class Calls:
         return numbers
 
     def _make_room(self, arity: int) -> None:
-        """Room for one more call of this arity at least; the hash table stays at most half full."""
+        """Make room for at least one more call of this arity; the hash table stays at most half full."""
         table, size = self._table, len(self)
         if 2 * (size + 1) > len(table.slots):
             slots = np.full(4 * len(table.slots), _EMPTY, np.int32)
@@ -111,10 +111,10 @@ def _absorb(code: np.uint64, number: int) -> np.uint64:
 
 @compiled
 def _slot(symbol: int, arguments: Ints, low: int, high: int, table: _Table) -> int:
-    """The slot of a call: that which holds it, or the empty one where it belongs."""
+    """The slot that holds a call, or the empty slot where it belongs."""
     code = _absorb(np.uint64(0x6A09E667F3BCC909), symbol)
-    for place in range(low, high):
-        code = _absorb(code, arguments[place])
+    for position in range(low, high):
+        code = _absorb(code, arguments[position])
     mask = np.uint64(len(table.slots) - 1)
     slot = code & mask
     while table.slots[slot] != _EMPTY:
@@ -134,7 +134,7 @@ def _slot(symbol: int, arguments: Ints, low: int, high: int, table: _Table) -> i
 
 @compiled
 def _put(slot: int, symbol: int, arguments: Ints, low: int, high: int, table: _Table) -> None:
-    """Write a new call down as the last one; the caller counts it."""
+    """Append a new call; the caller increments the count."""
     call = table.size[0]
     table.slots[slot], table.symbol[call] = call, symbol
     first = table.start[call]
@@ -182,17 +182,17 @@ def _run(
 
 @compiled
 def _number(nodes: Ints, symbol: Ints, offsets: Ints, arguments: Ints, numbers: Ints, done: int, table: _Table) -> int:
-    """Numbers of calls from nodes[done] on; how many nodes are done when the table has no room for one more call."""
-    for place in range(done, len(nodes)):
-        node = nodes[place]
+    """Number the calls from nodes[done] on. Returns how many nodes are done when the table is full."""
+    for position in range(done, len(nodes)):
+        node = nodes[position]
         low, high = offsets[node], offsets[node + 1]
         slot = _slot(symbol[node], arguments, low, high, table)
         if table.slots[slot] == _EMPTY:
             size = table.size[0]
             full = 2 * (size + 1) > len(table.slots) or size + 2 > len(table.symbol)
             if full or table.start[size] + high - low > len(table.arguments):
-                return place
+                return position
             _put(slot, symbol[node], arguments, low, high, table)
             table.size[0] += 1
-        numbers[place] = table.slots[slot]
+        numbers[position] = table.slots[slot]
     return len(nodes)

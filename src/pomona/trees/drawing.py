@@ -1,4 +1,4 @@
-"""Trees to look at: box lines for the terminal, SVG for pages and papers.
+"""Draw trees: as text with box lines for the terminal, as SVG for pages and papers.
 
     >>> forest = brackets.read("[MAX 2 9 [MIN 4 7 ] 0 ]")
     >>> print(draw(forest, denote(forest)))
@@ -8,10 +8,10 @@
     │  └─ 4 7
     └─ 0
 
-Neighbouring leaves share a line. A node that quotes another says which (`COPY → 1.MIN`: the MIN of tree 1). What is too
-deep, too wide or too long is left out with a count of the nodes that are missing; nothing recurses and no tree is an
-error. The SVG is laid out tidily (`trees.layout`) and takes its colours from where it stands. Names come from outside:
-control characters are shown as codes in both, and markup is escaped in SVG.
+Neighbouring leaves share a line. A node that quotes another names it: `COPY → 1.MIN` quotes the MIN of tree 1. Every
+tree can be drawn. Where it is too deep, too wide or too long, a count replaces the nodes that are left out. Nothing
+recurses. `trees.layout` places the nodes of the SVG, which takes its colours from the page around it. Names may hold
+any characters: control characters are shown as codes, and markup is escaped in SVG.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from pomona.base.errors import TreeError
 from pomona.trees.forest import Forest
 from pomona.trees.layout import tidy
 
-WIDTH = 100  # columns, where nobody says otherwise
-_LEAST = 24  # columns that a line keeps for its node, however deep
-_LONGEST = 60  # characters of a name or a value
+WIDTH = 100  # columns, by default
+_LEAST = 24  # columns reserved for the label, however deep the node
+_LONGEST = 60  # characters shown of a name or a value
 _UNSEEN = {"Cc", "Cf", "Cn", "Cs", "Zl", "Zp"}  # control, format, unassigned, surrogate, line and paragraph separators
 _LINES, _NAME, _VALUE, _QUOTE = "2", "1", "32", "36"  # ANSI: dim, bold, green, cyan
 
 
 def visible(text: str) -> str:
-    """Text from outside with everything that has no glyph of its own shown as its code."""
+    """The text, with each character that has no glyph replaced by its code, for example `\\x1b`."""
     return "".join(
         character
         if unicodedata.category(character) not in _UNSEEN
@@ -48,12 +48,12 @@ def visible(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """The same, and not longer than a label may be."""
+    """`visible` text, cut to the length of a label."""
     return visible(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…")
 
 
 def columns(text: str) -> int:
-    """Terminal columns: none for marks that combine with what stands before, two for wide characters."""
+    """The width in terminal columns: 0 for a combining mark, 2 for a wide character, 1 for any other."""
     return sum(
         0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
         for character in text
@@ -62,14 +62,14 @@ def columns(text: str) -> int:
 
 @dataclass(frozen=True)
 class _Label:
-    """What is written at a node: its name, the node it quotes, its value; either of the last two may be missing."""
+    """The label of a node: its name, the node it quotes (if any) and its value (if known)."""
 
     name: str
     quote: str = ""
     value: str = ""
 
     def pieces(self, *, bold: bool = False) -> list[tuple[str, str]]:
-        """Text with its ANSI style; together one line."""
+        """The parts of the label, each with its ANSI style."""
         return [
             (self.name, _NAME if bold else ""),
             *([(f" → {self.quote}", _QUOTE)] if self.quote else []),
@@ -82,12 +82,12 @@ class _Label:
 
 
 class _Labels:
-    """The labels of a forest's nodes, made when asked for: a tree of a million nodes draws a hundred."""
+    """The labels of a forest's nodes, each built on demand: of a million nodes, perhaps a hundred are drawn."""
 
     def __init__(self, forest: Forest, values: Sequence[Any] | Ints | None) -> None:
         if values is not None and len(values) != len(forest.symbol):
             count = len(forest.symbol)
-            raise TreeError(f"{len(values)} values for a forest of {count} nodes; there is one for each node")
+            raise TreeError(f"{len(values)} values for a forest of {count} nodes; give one for each node")
         self.forest, self.values = forest, values
         self.quoted = (
             set()
@@ -110,7 +110,7 @@ class _Labels:
         return shortened(self.forest.names[self.forest.symbol[node]]) or "·"
 
     def _mark(self, node: int) -> str:
-        """A number for a quoted node whose name is not the only one of its kind in the tree."""
+        """A number for a quoted node that shares its name with other nodes of the tree."""
         if node not in self.quoted:
             return ""
         forest, tree = self.forest, int(self.forest.tree[node])
@@ -120,8 +120,8 @@ class _Labels:
         return f"#{node - first}" if self.counts[tree][int(forest.symbol[node])] > 1 else ""
 
     def _reference(self, node: int) -> str:
-        place = f"{self.forest.tree[node] + 1}." if len(self.forest) > 1 else ""
-        return f"{place}{self._name(node)}{self._mark(node)}"
+        prefix = f"{self.forest.tree[node] + 1}." if len(self.forest) > 1 else ""
+        return f"{prefix}{self._name(node)}{self._mark(node)}"
 
 
 # -- the terminal ----------------------------------------------------------------------------------------------------
@@ -135,10 +135,10 @@ def draw(
     width: int | None = None,
     height: int = 200,
 ) -> str:
-    """The trees as text: at most `width` columns (100), and `height` lines for each tree; several trees are numbered.
+    """The trees as text, at most `width` columns (default: 100) and `height` lines a tree. Several trees are numbered.
 
-    `values` has one entry for each node, as `denote` gives them. With `color`, names, values and lines are told apart
-    by ANSI codes.
+    `values` has one entry for each node, in the order of `denote`. With `color`, ANSI codes distinguish names, values
+    and lines.
     """
     labels = _Labels(forest, values)
     columns_kept = max(WIDTH if width is None else width, 2 * _LEAST)
@@ -148,8 +148,8 @@ def draw(
         margin = " " * len(number)
         lines = _lines(forest, labels, tree, columns_kept - len(number), max(height, 1))
         drawn += [
-            (number if not place else margin) + _painted(_cut(line, columns_kept - len(number)), color)
-            for place, line in enumerate(lines)
+            (number if not line_number else margin) + _painted(_cut(line, columns_kept - len(number)), color)
+            for line_number, line in enumerate(lines)
         ]
     return "\n".join(drawn)
 
@@ -161,7 +161,7 @@ def _lines(forest: Forest, labels: _Labels, tree: int, width: int, height: int) 
     offsets, children = forest.children
     root, missing = int(forest.root[tree]), int(forest.start[tree + 1] - forest.start[tree])
     emitted = 0
-    waiting: list[tuple[list[int], str, str]] = [([root], "", "")]  # nodes of one line, its branch, what is below it
+    waiting: list[tuple[list[int], str, str]] = [([root], "", "")]  # nodes of a line, its prefix, the prefix below it
     while waiting:
         nodes, branch, under = waiting.pop()
         if emitted == height:
@@ -184,8 +184,8 @@ def _lines(forest: Forest, labels: _Labels, tree: int, width: int, height: int) 
             continue
         rows = _rows(below, forest, labels, height)
         waiting += [
-            (row, under + ("├─ " if place else "└─ "), under + ("│  " if place else "   "))
-            for place, row in enumerate(reversed(rows))
+            (row, under + ("├─ " if from_last else "└─ "), under + ("│  " if from_last else "   "))
+            for from_last, row in enumerate(reversed(rows))
         ]
 
 
@@ -194,7 +194,7 @@ def _more(nodes: int) -> str:
 
 
 def _rows(below: list[int], forest: Forest, labels: _Labels, height: int) -> list[list[int]]:
-    """Children as lines: runs of plain leaves together, every other node alone; no more than could ever be shown."""
+    """The children by line: neighbouring plain leaves share one, any other node has its own. At most `height` + 1."""
     rows: list[list[int]] = []
     growing = False
     arity, links = forest.arity, forest.links
@@ -211,12 +211,12 @@ def _rows(below: list[int], forest: Forest, labels: _Labels, height: int) -> lis
 
 
 def _run(nodes: list[int], labels: _Labels, width: int) -> _Line:
-    """Leaves side by side as far as they fit, then how many did not."""
+    """Leaves side by side as far as they fit, then the number of those left out."""
     shown: list[str] = []
     used = 0
-    for place, node in enumerate(nodes):
+    for position, node in enumerate(nodes):
         text = labels[node].text
-        left = len(nodes) - place
+        left = len(nodes) - position
         ending = columns(f" … {left:,} more") if left > 1 else 0
         if shown and used + 1 + columns(text) + ending > width:
             return [(" ".join(shown), ""), (f" … {left:,} more", _LINES)]
@@ -226,7 +226,7 @@ def _run(nodes: list[int], labels: _Labels, width: int) -> _Line:
 
 
 def _cut(line: _Line, width: int) -> _Line:
-    """The line, its end replaced by `…` where it is too long."""
+    """The line, cut to `width` columns with a final `…` if it is too long."""
     if sum(columns(text) for text, _ in line) <= width:
         return line
     kept: _Line = []
@@ -267,7 +267,7 @@ _STYLE = """
 
 @dataclass
 class _Part:
-    """The part of a tree that is drawn: places in breadth-first order, each a node or a count of nodes left out."""
+    """The part of a tree that is drawn: slots in breadth-first order, each a node or a count of nodes left out."""
 
     nodes: list[int]  # -1 where nodes are left out
     omitted: list[int]
@@ -282,14 +282,14 @@ def svg(
     limit: int = 400,
     trees: int = 12,
 ) -> str:
-    """The trees side by side as one standalone SVG, at most `limit` nodes of each of the first `trees` trees.
+    """The trees side by side in one SVG: the first `trees` trees, at most `limit` nodes of each.
 
-    As a file it follows the reader's light or dark setting; inside a page it takes the colour of the text around it.
+    As a file, it follows the reader's light or dark setting; inside a page, it takes the colour of the text around it.
     """
     labels = _Labels(forest, values)
     shown = min(len(forest), max(trees, 1))
     body: list[str] = []
-    place: dict[int, tuple[float, float]] = {}
+    drawn_at: dict[int, tuple[float, float]] = {}
     left, lowest = _MARGIN, 0
     for tree in range(shown):
         part = _part(forest, tree, max(limit, 2))
@@ -299,21 +299,21 @@ def svg(
         ]
         x, level, wide = tidy(part.children, [columns(text) * _GLYPH for text in texts], _GAP)
         lowest = max(lowest, *level)
-        for here, kids in enumerate(part.children):
-            for kid in kids:
-                body.append(_edge(left + x[here], _height(level[here]), left + x[kid], _height(level[kid])))
-        for here, node in enumerate(part.nodes):
-            at = (left + x[here], _height(level[here]))
+        for slot, child_slots in enumerate(part.children):
+            for child in child_slots:
+                body.append(_edge(left + x[slot], _height(level[slot]), left + x[child], _height(level[child])))
+        for slot, node in enumerate(part.nodes):
+            at = (left + x[slot], _height(level[slot]))
             if node >= 0:
-                place[node] = at
-                body.append(_text(at, labels[node], inner=bool(part.children[here])))
+                drawn_at[node] = at
+                body.append(_text(at, labels[node], inner=bool(part.children[slot])))
             else:
-                body.append(f'<text class="more" x="{at[0]:.1f}" y="{at[1]:.1f}">{escape(texts[here])}</text>')
+                body.append(f'<text class="more" x="{at[0]:.1f}" y="{at[1]:.1f}">{escape(texts[slot])}</text>')
         left += wide + 2 * _GAP
-    for node, (x0, y0) in place.items():
+    for node, (x0, y0) in drawn_at.items():
         back = int(forest.links[node])
-        if back and node - back in place:
-            x1, y1 = place[node - back]
+        if back and node - back in drawn_at:
+            x1, y1 = drawn_at[node - back]
             body.append(
                 f'<path class="link" d="M{x0:.1f} {y0 + 10:.1f}C{x0:.1f} {y0 + 44:.1f} '
                 f'{x1:.1f} {y1 + 44:.1f} {x1:.1f} {y1 + 10:.1f}"/>'
@@ -351,7 +351,7 @@ def _edge(x0: float, y0: float, x1: float, y1: float) -> str:
 
 
 def _text(at: tuple[float, float], label: _Label, *, inner: bool) -> str:
-    """A label; the space before a part of it is one that does not break, because some viewers drop the plain one."""
+    """A label. Its parts are separated by non-breaking spaces, because some viewers drop plain ones."""
     spans = escape(label.name)
     if label.quote:
         spans += f'<tspan class="quote">\xa0→ {escape(label.quote)}</tspan>'
@@ -361,20 +361,20 @@ def _text(at: tuple[float, float], label: _Label, *, inner: bool) -> str:
 
 
 def _part(forest: Forest, tree: int, limit: int) -> _Part:
-    """Level by level while there is room; then a count stands for the children that have none."""
+    """The first levels, up to `limit` slots; a count replaces the children that do not fit."""
     offsets, children = forest.children
     part = _Part([int(forest.root[tree])], [0], [[]])
-    here = 0
-    while here < len(part.nodes):
-        node = part.nodes[here]
+    slot = 0
+    while slot < len(part.nodes):
+        node = part.nodes[slot]
         below = children[offsets[node] : offsets[node + 1]].tolist() if node >= 0 else []
         room = limit - len(part.nodes)
         kept = below if len(below) <= room else below[: max(room - 1, 0)]
         omitted = sum(int(forest.size[child]) for child in below[len(kept) :])
         for child, count in [(child, 0) for child in kept] + ([(-1, omitted)] if omitted else []):
-            part.children[here].append(len(part.nodes))
+            part.children[slot].append(len(part.nodes))
             part.nodes.append(child)
             part.omitted.append(count)
             part.children.append([])
-        here += 1
+        slot += 1
     return part

@@ -6,11 +6,11 @@
     >>> forest.parent.tolist()
     [6, 6, 4, 4, 6, 6, -1]
 
-A node is a position in the arrays. Inside each tree nodes stand in post-order (children before their parent, left to
-right, the root last), so every bottom-up computation is one loop from left to right and a subtree is a contiguous run
-of nodes. `parent` counts from the first node of the tree, -1 at the root: trees can be cut out and put together
-without touching a number. `link[node]` says how many nodes back the node stands that this one quotes (ORCHARD's
-COPY), 0 for none. Nothing here recurses, so a tree 100,000 deep is as good as any other.
+A node is a position in the arrays. The nodes of a tree are in post-order: children from left to right, then their
+parent, so the root is last. A bottom-up computation is therefore one loop, and a subtree is a contiguous run of nodes.
+`parent` counts from the first node of the tree and is -1 at the root, so trees can be selected and concatenated without
+renumbering. A node may quote an earlier one (ORCHARD's COPY): `link[node]` is how many nodes back that is, 0 for none.
+Nothing here recurses, so trees may be of any depth.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Nested: TypeAlias = "str | tuple[Any, ...]"  # a leaf is its symbol; an inner no
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Many ordered trees; `names[symbol[node]]` is what a node is called."""
+    """Many ordered trees; the name of a node is `names[symbol[node]]`."""
 
     symbol: Ints  # 16-bit, or 32-bit where there are more names
     parent: npt.NDArray[np.int32]
@@ -42,7 +42,7 @@ class Forest:
     names: tuple[str, ...]
     link: npt.NDArray[np.int32] | None = None
 
-    # -- making ----------------------------------------------------------------------------------------------------
+    # -- creating --------------------------------------------------------------------------------------------------
 
     @classmethod
     def from_nested(cls, trees: Iterable[Nested], names: Sequence[str] = ()) -> Forest:
@@ -53,7 +53,7 @@ class Forest:
         start = [0]
         for tree in trees:
             base = len(symbols)
-            # An entry is a node still to open (children waiting) or, once they are done, to close.
+            # An entry is a node to open (children: None) or, after its children, to close.
             waiting: list[tuple[Nested, list[int] | None]] = [(tree, None)]
             collected: list[list[int]] = [[]]
             while waiting:
@@ -106,7 +106,7 @@ class Forest:
         )
 
     def renamed(self, names: tuple[str, ...]) -> Forest:
-        """The same trees under another table of names, which must hold every name in use."""
+        """The same trees with another table of names, which must contain every name in use."""
         if names == self.names:
             return self
         position = numbered(names)
@@ -122,9 +122,9 @@ class Forest:
         return len(self.start) - 1
 
     def __getitem__(self, item: int | slice | Sequence[int] | Ints) -> Forest:
-        """Some of the trees: one by number, a slice, any rows in any order, or those where a mask is true.
+        """Some of the trees: by number, slice, list of rows (in any order) or mask.
 
-        A tree that quotes a node of another keeps its place behind that one, or the cut is an error.
+        A tree that quotes a node of another must be selected with it, at the same distance; anything else is an error.
         """
         if isinstance(item, slice):
             first, last, step = item.indices(len(self))
@@ -151,7 +151,7 @@ class Forest:
         return Forest(self.symbol[nodes], self.parent[nodes], start, self.names, link)
 
     def _links_kept(self, nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-        """The links of these nodes, each of which must still lead to the node it led to."""
+        """The links of these nodes; an error if one no longer leads to the node it quotes."""
         link = self.links[nodes]
         quoting = np.flatnonzero(link)
         quoted = quoting - link[quoting]
@@ -160,8 +160,8 @@ class Forest:
             node = int(nodes[quoting[np.argmax(lost)]])
             other = self.tree[node - int(self.links[node])]
             raise TreeError(
-                f"tree {self.tree[node]} quotes a node of tree {other}, which the trees taken do not hold in its "
-                "place; take both, in order"
+                f"tree {self.tree[node]} quotes a node of tree {other}, which is not selected at the same distance "
+                "before it; select both trees, in order"
             )
         return link
 
@@ -169,7 +169,7 @@ class Forest:
         return (self[row] for row in range(len(self)))
 
     def __eq__(self, other: object) -> bool:
-        """The same trees with the same names in the same order, whatever the tables of names."""
+        """Whether both hold the same trees in the same order; the numbering of the names does not matter."""
         if not isinstance(other, Forest):
             return NotImplemented
         if len(self) != len(other) or len(self.symbol) != len(other.symbol):
@@ -205,7 +205,7 @@ class Forest:
         return trees
 
     def checked(self) -> Forest:
-        """Itself, if the arrays are post-order trees; otherwise an error that names tree and node."""
+        """This forest if its arrays are post-order trees; otherwise an error that names tree and node."""
         if not (len(self.symbol) == len(self.parent) == (self.start[-1] if len(self.start) else -1)):
             raise TreeError(
                 f"a forest of {len(self.symbol)} symbols and {len(self.parent)} parents needs start[-1] to equal both"
@@ -225,7 +225,7 @@ class Forest:
             tree = int(np.searchsorted(self.start, bad, side="right")) - 1
             raise TreeError(
                 f"tree {tree}, node {bad - int(self.start[tree])}: symbol, parent or link is out of place "
-                "(nodes stand in post-order, parents count from the first node of the tree, the root's is -1)"
+                "(nodes are in post-order, parents count from the first node of the tree, the root's is -1)"
             )
         return self
 
@@ -233,7 +233,7 @@ class Forest:
 
     @cached_property
     def links(self) -> npt.NDArray[np.int32]:
-        """`link`, with zeros where no node quotes another."""
+        """`link`, or zeros if no node quotes another."""
         return np.zeros(len(self.symbol), np.int32) if self.link is None else self.link
 
     @cached_property
@@ -264,7 +264,7 @@ class Forest:
 
     @cached_property
     def height(self) -> npt.NDArray[np.int32]:
-        """Edges on the longest way down to a leaf: 0 at leaves. A root's height is the nesting depth of its tree."""
+        """Edges on the longest path down to a leaf: 0 at leaves. A root's height is the nesting depth of its tree."""
         return accumulated(self.parent, self.start, True)
 
     @cached_property
@@ -286,9 +286,9 @@ class Forest:
 
     @cached_property
     def levels(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """A schedule for the whole forest: `nodes[offsets[h]:offsets[h + 1]]` have height h, their children less.
+        """Offsets and nodes by height, to work bottom-up: `nodes[offsets[h]:offsets[h + 1]]` have height h.
 
-        Links are not followed: a node that quotes another stands on the level of a leaf.
+        Links are not followed: a node that quotes another counts as a leaf.
         """
         order = np.argsort(self.height, kind="stable")
         offsets = np.zeros(int(self.height.max(initial=-1)) + 2, np.int64)

@@ -1,26 +1,26 @@
 """Random trees of a given height, drawn without rejection from the distribution that rejection would give.
 
-ORCHARD's generator gives an operator two children, each an operator with probability p (`branching`), else a terminal;
-it does so afresh until the tree has the height that was asked for. With R levels to grow in, let
+ORCHARD's generator gives an operator two children. Each child is an operator with probability p (`branching`), else a
+terminal. The generator draws whole trees until one has the wanted height. With R levels left to grow, let
 
     G_R(h) = P(height <= h) = ((1 - p) + p G_{R-1}(h-1))^2        G_R(0) = 0,  G_R(h) = 1 for h >= R
 
-Then a child with R levels has height 0 (a terminal) with probability 1 - p and height k with p (G_R(k) - G_R(k-1)), and
-a tree of height h is an operator whose children have heights (a, b), drawn by the product of these weights among the
-pairs with max(a, b) = h - 1; then each child grows in the same way. No draw is rejected, and trees are distributed as
-before.
+A child with R levels has height 0 (a terminal) with probability 1 - p, and height k with probability
+p (G_R(k) - G_R(k-1)). A tree of height h is an operator whose children have heights (a, b) with max(a, b) = h - 1. The
+pair is drawn with the product of these probabilities as its weight; then each child grows in the same way. No draw is
+rejected, and the distribution of the trees is the generator's.
 
-`grow_decided` grows trees of a given height *and* dependency depth e, the number of operators on the way to the digits
-that decide the answer. For FIRST and LAST, where shape alone tells what decides, P(height = h, dependency = e) follows
-the same kind of recursion, and the distribution is again that of rejection. For operators that look at values (MIN,
-MAX, MED) the deciding path is drawn first, in the shapes of FIRST and LAST; then, from the bottom up, its siblings are
-drawn until the path decides. `rules.close` evaluates every list on it, so the dependency depth is right for all
-operators. This is not the distribution of rejection, which would weight each shape by the chance that values let it
-decide.
+`grow_decided` grows trees of a given height *and* dependency depth e: the number of operators between the root and the
+digits that decide the answer. For FIRST and LAST the shape alone tells which digits decide. P(height = h, dependency =
+e) then has a similar recursion, and the distribution is again that of rejection. For MIN, MAX and MED the values matter
+too. Here the deciding path is drawn first, with the shapes of FIRST and LAST; then, from the bottom up, its siblings
+are drawn until the path decides. `rules.close` evaluates every list on the path, so the dependency depth is exact for
+all operators. The distribution is not that of rejection, which would weight each shape by the chance that its values
+let the path decide.
 
-A tree is written as one entry a node in post-order: symbol, number of arguments, level, value, dependency depth and, at
-a COPY, the position that it quotes (which counts as a digit: the dependency depth is one of the tree's own
-operators). No entry names another's place, so trees are joined by laying them side by side.
+A tree is stored in post-order. The entry of a node holds its symbol, number of arguments, level, value and dependency
+depth. That of a COPY also holds the position it quotes; a COPY counts as a digit, so the dependency depth counts only
+operators of the tree itself. No entry refers to another, so concatenating the entries joins trees.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from pomona.base.compiled import compiled, inlined
 from pomona.base.randomness import below, mix
 from pomona.trees.rules import apply, close
 
-TOO_SMALL, UNDECIDED = -1, -2  # what growing returns instead of a place
+TOO_SMALL, UNDECIDED = -1, -2  # returned instead of the end position
 SHAPES, VALUES, DEPENDENCIES = range(3)
-PATIENCE = 400  # tries to find neighbours that let the chosen way decide
+PATIENCE = 400  # tries to draw siblings that let the chosen path decide
 _32 = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 
 
 class Heights(NamedTuple):
-    """For each (R, h, e) the pairs of children's heights with their cumulative weights; e = 0: whatever decides."""
+    """For each (R, h, e), the pairs of children's heights with cumulative weights; e = 0 allows any dependency."""
 
     first: npt.NDArray[np.int64]  # [R, h, e]: where its pairs begin; one more entry in the last axis ends them
     left: npt.NDArray[np.int64]
@@ -53,19 +53,19 @@ class Heights(NamedTuple):
 
 
 class Grammar(NamedTuple):
-    """What grows: the heights, and what stands at operators and terminals."""
+    """What to grow: the table of heights, and what operators and terminals hold."""
 
     heights: Heights
     cap: int
-    unary: bool  # an operator on the last level has one child
-    operators: npt.NDArray[np.int64]  # numbers of their rules
-    integers: int  # a terminal holds 1 to this
-    copying: np.uint64  # in 2**32: how often a terminal quotes, if it can
-    worked_out: int  # of the lists grown: SHAPES only, their VALUES, or also what the values depend on (DEPENDENCIES)
+    unary: bool  # whether an operator on the last level has one child
+    operators: npt.NDArray[np.int64]  # the numbers of their rules
+    integers: int  # a terminal holds 1 to this many integers
+    copying: np.uint64  # times 2**-32: the probability that a terminal quotes, where it can
+    worked_out: int  # compute SHAPES only, also VALUES, or also DEPENDENCIES
 
 
 class Nodes(NamedTuple):
-    """Room for the nodes of an example."""
+    """Buffers for the nodes of an example."""
 
     symbol: npt.NDArray[np.int64]
     arity: npt.NDArray[np.int64]
@@ -76,7 +76,7 @@ class Nodes(NamedTuple):
 
 
 def height_distribution(cap: int, branching: float) -> npt.NDArray[np.float64]:
-    """P(height = h) of a tree with `cap` levels, at [h]; h = 0 is 0.
+    """P(height = h) of a tree with `cap` levels, at [h]; it is 0 for h = 0.
 
     >>> height_distribution(6, 0.5).round(4).tolist()
     [0.0, 0.25, 0.1406, 0.0928, 0.0667, 0.0506, 0.3992]
@@ -96,11 +96,11 @@ def _at_most(cap: int, branching: float) -> npt.NDArray[np.float64]:
 
 @lru_cache(maxsize=64)
 def heights(cap: int, branching: float, unary: bool) -> Heights:
-    """The tables for trees of up to `cap` levels."""
+    """The table for trees of up to `cap` levels."""
     at_most = _at_most(cap, branching)
-    child = np.zeros((cap + 1, cap + 1))  # [R, k]: a child with R levels has height k
+    child = np.zeros((cap + 1, cap + 1))  # [R, k]: probability that a child with R levels has height k
     child[0, 0] = 1.0
-    decided = np.zeros((cap + 1, cap + 1, cap + 1))  # [R, k, e]: and depends on e operators, by FIRST and LAST
+    decided = np.zeros((cap + 1, cap + 1, cap + 1))  # [R, k, e]: and depends on e operators (FIRST and LAST)
     decided[0, 0, 0] = 1.0
     first = np.zeros((cap + 1, cap + 1, cap + 2), np.int64)
     left: list[int] = []
@@ -125,9 +125,9 @@ def heights(cap: int, branching: float, unary: bool) -> Heights:
                 if rest:
                     decided[levels, height, rest] = branching * weights.sum()
                 if weights.sum() > 0:
-                    order = np.argsort(-weights, kind="stable")  # the likeliest first, for it is found first
-                    left += [pairs[place][0] for place in order]
-                    right += [pairs[place][1] for place in order]
+                    order = np.argsort(-weights, kind="stable")  # likeliest first, to shorten the search
+                    left += [pairs[choice][0] for choice in order]
+                    right += [pairs[choice][1] for choice in order]
                     upto += list(np.cumsum(weights[order]) / weights.sum())
             first[levels, height, cap + 1] = len(left)
     return Heights(first, np.array(left, np.int64), np.array(right, np.int64), np.array(upto))
@@ -135,13 +135,13 @@ def heights(cap: int, branching: float, unary: bool) -> Heights:
 
 @inlined
 def _pair(table: Heights, levels: int, height: int, rest: int, half: np.uint64) -> int:
-    """Which pair of heights, from 32 random bits."""
-    place = int(table.first[levels, height, rest])
+    """The pair of heights drawn with 32 random bits."""
+    pair = int(table.first[levels, height, rest])
     last = table.first[levels, height, rest + 1] - 1
     random = float(half) / 4294967296.0
-    while place < last and table.upto[place] <= random:
-        place += 1
-    return place
+    while pair < last and table.upto[pair] <= random:
+        pair += 1
+    return pair
 
 
 @compiled
@@ -149,7 +149,7 @@ def _terminal(
     state: np.uint64, gamma: np.uint64, grammar: Grammar, level: int, low: int, high: int, told: Ints, nodes: Nodes,
     at: int,
 ) -> tuple[np.uint64, int]:  # fmt: skip
-    """A terminal: integers, or a COPY of one of the positions low .. high-1 (whose values are `told`)."""
+    """Write a terminal: integers, or a COPY of one of the positions low .. high-1, whose values are in `told`."""
     state += gamma
     word = mix(state)
     if low < high and (word >> _32) < grammar.copying:
@@ -171,7 +171,7 @@ def grow(
     state: np.uint64, gamma: np.uint64, grammar: Grammar, height: int, top: int, low: int, high: int, told: Ints,
     nodes: Nodes, at: int,
 ) -> tuple[np.uint64, int]:  # fmt: skip
-    """A tree of this height whose root stands on level `top`, written from `at` on; where it ends, or TOO_SMALL."""
+    """Write a tree of this height, its root on level `top`, from position `at` on. Returns its end, or TOO_SMALL."""
     cap, count = grammar.cap, len(grammar.operators)
     if at + 2 * grammar.integers + cap + 2 > len(nodes.symbol):
         return state, TOO_SMALL
@@ -221,14 +221,14 @@ def grow(
 
 @compiled
 def _swap(column: Ints, first: int, middle: int, last: int) -> None:
-    """The two neighbouring runs first .. middle-1 and middle .. last-1 change places."""
-    kept = np.empty(middle - first, np.int64)
-    for place in range(middle - first):
-        kept[place] = column[first + place]
-    for place in range(last - middle):
-        column[first + place] = column[middle + place]
-    for place in range(middle - first):
-        column[last - middle + first + place] = kept[place]
+    """Exchange the neighbouring runs first .. middle-1 and middle .. last-1."""
+    saved = np.empty(middle - first, np.int64)
+    for offset in range(middle - first):
+        saved[offset] = column[first + offset]
+    for offset in range(last - middle):
+        column[first + offset] = column[middle + offset]
+    for offset in range(middle - first):
+        column[last - middle + first + offset] = saved[offset]
 
 
 @compiled
@@ -236,10 +236,10 @@ def grow_decided(
     state: np.uint64, gamma: np.uint64, grammar: Grammar, height: int, depth: int, low: int, high: int, told: Ints,
     nodes: Nodes, at: int,
 ) -> tuple[np.uint64, int]:  # fmt: skip
-    """A tree of this height that depends on `depth` of its own operators; where it ends, TOO_SMALL or UNDECIDED."""
+    """Write a tree of this height and dependency depth from `at` on. Returns its end, TOO_SMALL or UNDECIDED."""
     cap, begin = grammar.cap, at
     beside = np.empty(depth, np.int64)
-    for level in range(depth):  # from the root down: how high is what stands beside the deciding way?
+    for level in range(depth):  # from the root down: the height of the deciding path's sibling
         state += gamma
         pair = _pair(grammar.heights, cap - level, height, depth - level, mix(state) >> _32)
         height, beside[level] = grammar.heights.left[pair], grammar.heights.right[pair]
@@ -256,30 +256,32 @@ def grow_decided(
             state += gamma
             word = mix(state)
             operator = below(word & _LOW, len(grammar.operators))
-            before = (word >> _32) & np.uint64(1) == 0  # does the way come first?
+            before = (word >> _32) & np.uint64(1) == 0  # does the path come before its sibling?
             at = middle
-            if level == depth - 1:  # at its end the way is a terminal, drawn with its neighbours
+            if level == depth - 1:  # the path ends in a terminal, drawn again with its sibling
                 state, at = _terminal(state, gamma, grammar, level + 1, low, high, told, nodes, begin)
             split = at
             if beside[level] >= 0:
                 state, at = grow(state, gamma, grammar, beside[level], level + 1, low, high, told, nodes, at)
                 if at == TOO_SMALL:
                     return state, TOO_SMALL
-            own = split - begin if level == depth - 1 else 1
+            on_path = split - begin if level == depth - 1 else 1
             others = 0 if beside[level] < 0 else at - split if beside[level] == 0 else 1
-            for argument in range(own):
-                place = argument if before else others + argument
-                value[place], rest[place] = nodes.value[split - own + argument], nodes.rest[split - own + argument]
+            for argument in range(on_path):
+                slot = argument if before else others + argument
+                node = split - on_path + argument
+                value[slot], rest[slot] = nodes.value[node], nodes.rest[node]
             for argument in range(others):
-                place = own + argument if before else argument
-                value[place], rest[place] = nodes.value[at - others + argument], nodes.rest[at - others + argument]
-            answer, deepest = close(grammar.operators[operator], value, rest, ranked, 0, own + others)
+                slot = on_path + argument if before else argument
+                node = at - others + argument
+                value[slot], rest[slot] = nodes.value[node], nodes.rest[node]
+            answer, deepest = close(grammar.operators[operator], value, rest, ranked, 0, on_path + others)
             if deepest == depth - level:
                 break
         if not before:
             for column in (nodes.symbol, nodes.arity, nodes.level, nodes.quoted, nodes.value, nodes.rest):
                 _swap(column, begin, split, at)
-        nodes.symbol[at], nodes.arity[at], nodes.level[at] = 10 + operator, own + others, level
+        nodes.symbol[at], nodes.arity[at], nodes.level[at] = 10 + operator, on_path + others, level
         nodes.quoted[at], nodes.value[at], nodes.rest[at] = -1, answer, deepest
         at += 1
     return state, at
@@ -287,42 +289,43 @@ def grow_decided(
 
 @compiled
 def level_order(level: Ints, first: int, last: int, order: Ints, at: int) -> int:
-    """The nodes first .. last-1 of a tree level by level, from left to right, written to `order` from `at` on."""
+    """Write the nodes first .. last-1 of a tree to `order` from `at` on, level by level and from left to right."""
     deepest = 0
     for node in range(first, last):
         deepest = max(deepest, level[node])
-    place = np.zeros(deepest + 2, np.int64)
+    next_at = np.zeros(deepest + 2, np.int64)
     for node in range(first, last):
-        place[level[node] + 1] += 1
+        next_at[level[node] + 1] += 1
     for row in range(1, deepest + 2):
-        place[row] += place[row - 1]
-    for node in range(first, last):  # post-order meets the nodes of one level from left to right
-        order[at + place[level[node]]] = node
-        place[level[node]] += 1
+        next_at[row] += next_at[row - 1]
+    for node in range(first, last):  # post-order visits the nodes of a level from left to right
+        order[at + next_at[level[node]]] = node
+        next_at[level[node]] += 1
     return at + last - first
 
 
 @compiled
 def fill_bins(key: np.uint64, rows: int, width: int, upto: Floats, capacity: int) -> npt.NDArray[np.int64]:
-    """How ORCHARD's generator fills its bins: heights of `width` trees are drawn until each finds room in its bin.
+    """Heights of trees, [rows, width], drawn as ORCHARD's generator fills its bins of equal capacity.
 
-    `upto` cumulates the probabilities of the bins; every position of a tree has its own counters. [rows, width].
+    A row of `width` heights is drawn again until every one fits into its bin. `upto` holds the cumulative probabilities
+    of the bins; each of the `width` trees has its own bins.
     """
-    found = np.empty((rows, width), np.int64)
+    heights_drawn = np.empty((rows, width), np.int64)
     counters = np.zeros((width, len(upto)), np.int64)
     state, kept = key, 0
     while kept < rows:
-        free = True
+        all_fit = True
         for tree in range(width):
             state += np.uint64(0x9E3779B97F4A7C15)
             random = float(mix(state) >> _32) / 4294967296.0
             row = 0
             while row < len(upto) - 1 and upto[row] <= random:
                 row += 1
-            found[kept, tree] = row
-            free = free and counters[tree, row] < capacity
-        if free:
+            heights_drawn[kept, tree] = row
+            all_fit = all_fit and counters[tree, row] < capacity
+        if all_fit:
             for tree in range(width):
-                counters[tree, found[kept, tree]] += 1
+                counters[tree, heights_drawn[kept, tree]] += 1
             kept += 1
-    return found
+    return heights_drawn

@@ -1,10 +1,9 @@
-"""Trees that quote nodes of earlier trees: positions of nodes, and how such trees are written.
+"""Trees that quote nodes of earlier trees (COPY): the positions of nodes, and the text of such trees.
 
     [MAX 2 6 0 1 ] X [MIN [COPY 1 ] 7 ]       `X` between trees; COPY names a node of an earlier tree by its position
 
-Positions count the nodes of all earlier trees from 0, each tree level by level from left to right, operators and
-integers (and COPYs, where a third tree quotes a second) alike. In the forest a COPY is a leaf with a link to the quoted
-node.
+Positions count the nodes of all earlier trees from 0, tree after tree, each level by level from left to right.
+Operators, integers and COPYs all count. In the forest, a COPY is a leaf with a link to the quoted node.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ COPY = "COPY"
 
 
 def positions(forest: Forest, width: int) -> npt.NDArray[np.int64]:
-    """The level-order position of each node in its example of `width` trees: what COPY calls it."""
+    """The level-order position of each node in its example of `width` trees: the argument of a COPY of it."""
     return _positions(forest.depth.astype(np.int64), forest.start, width)
 
 
@@ -34,13 +33,13 @@ def _positions(level: Ints, start: Ints, width: int) -> npt.NDArray[np.int64]:
         at = start[row * width]
         for tree in range(row * width, (row + 1) * width):
             at = level_order(level, start[tree], start[tree + 1], order, at)
-        for place in range(start[row * width], at):
-            position[order[place]] = place - start[row * width]
+        for rank in range(start[row * width], at):
+            position[order[rank]] = rank - start[row * width]
     return position
 
 
 def copy_arguments(forest: Forest, width: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The example and the argument of every COPY, in order, where an example has `width` trees."""
+    """The example and the argument of every COPY, in order; an example has `width` trees."""
     nodes = np.flatnonzero(forest.links)
     quoted = positions(forest, width)[nodes - forest.links[nodes]]
     return forest.tree[nodes] // width, quoted
@@ -49,7 +48,7 @@ def copy_arguments(forest: Forest, width: int) -> tuple[npt.NDArray[np.int64], n
 def spell(
     forest: Forest, width: int, *, digits: bool = False
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], tuple[str, ...]]:
-    """Tokens of `width` trees to an example: their numbers, where each example begins, and the vocabulary."""
+    """The tokens of examples of `width` trees: their numbers, the offsets of the examples, and the vocabulary."""
     if np.any(forest.links[~forest.leaf]):
         raise TreeError("a node with arguments quotes another; only a leaf can be written as [COPY n ]")
     quoting = forest.links > 0
@@ -59,7 +58,7 @@ def spell(
     names = [f"{forest.names[symbol]}" for symbol in range(len(forest.names))]
     largest = int(quoted.max(initial=9))
     words = [*names, *(f"[{name}" for name in names), "]", "X", f"[{COPY}", *map(str, range(largest + 1))]
-    vocabulary = {word: place for place, word in enumerate(dict.fromkeys(words))}
+    vocabulary = {word: number for number, word in enumerate(dict.fromkeys(words))}
     table = np.array([vocabulary[word] for word in words], np.int64)
     step, kind, start = brackets.walk(forest)
     tokens, token_start = _spell(step, kind, start, width, forest.symbol, quoted, len(names), digits)
@@ -77,12 +76,12 @@ def _spell(
             room += 2 + 20
     tokens, token_start = np.empty(room, np.int64), np.zeros(rows + 1, np.int64)
     figures = np.empty(20, np.int64)
-    place = 0
+    end = 0
     for row in range(rows):
         for tree in range(row * width, (row + 1) * width):
             if tree > row * width:
-                tokens[place] = 2 * names + 1
-                place += 1
+                tokens[end] = 2 * names + 1
+                end += 1
             for at in range(start[tree], start[tree + 1]):
                 node = step[at]
                 if quoted[node] >= 0:
@@ -91,19 +90,19 @@ def _spell(
                         figures[count] = left % 10
                         left //= 10
                         count += 1
-                    tokens[place], tokens[place + 1] = 2 * names + 2, 2 * names + 3 + left
-                    place += 2
+                    tokens[end], tokens[end + 1] = 2 * names + 2, 2 * names + 3 + left
+                    end += 2
                     for figure in range(count - 1, -1, -1):
-                        tokens[place] = 2 * names + 3 + figures[figure]
-                        place += 1
-                    tokens[place] = 2 * names
+                        tokens[end] = 2 * names + 3 + figures[figure]
+                        end += 1
+                    tokens[end] = 2 * names
                 elif kind[at] == brackets.CLOSE:
-                    tokens[place] = 2 * names
+                    tokens[end] = 2 * names
                 else:
-                    tokens[place] = symbol[node] + (names if kind[at] == brackets.OPEN else 0)
-                place += 1
-        token_start[row + 1] = place
-    return tokens[:place], token_start
+                    tokens[end] = symbol[node] + (names if kind[at] == brackets.OPEN else 0)
+                end += 1
+        token_start[row + 1] = end
+    return tokens[:end], token_start
 
 
 def texts(forest: Forest, width: int, *, digits: bool = False) -> list[str]:

@@ -71,19 +71,19 @@ class Operator:
             raise SpecError(f"an operator's name is one word without brackets and not a number; got {self.name!r}")
 
     def value(self, arguments: Sequence[Value]) -> Value:
-        """What the rule makes of these arguments; anything but a value is an error."""
+        """The rule's result for these arguments; an error if it is not a value."""
         if self.number != INTERPRETED and any(type(argument) is not int for argument in arguments):
             raise TreeError(f"{self.name} takes whole numbers; got {_shown(arguments)}")
         try:
-            made = self.rule(list(arguments))
+            result = self.rule(list(arguments))
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
             raise SpecError(f"the rule of {self.name!r} failed on {_shown(arguments)}: {why}") from error
         try:
-            return plain_value(made)
+            return plain_value(result)
         except ValueError:
-            hint = "; return a tuple instead of a list" if isinstance(made, list) else ""
-            message = f"the rule of {self.name!r} made {reprlib.repr(made)} of {_shown(arguments)}"
+            hint = "; return a tuple instead of a list" if isinstance(result, list) else ""
+            message = f"the rule of {self.name!r} made {reprlib.repr(result)} of {_shown(arguments)}"
             raise SpecError(f"{message}; a value is {ALLOWED}{hint}") from None
 
 
@@ -96,7 +96,7 @@ def _holders(arguments: Sequence[int], value: int) -> list[tuple[int, ...]]:
 
 
 def _middle(arguments: Sequence[int]) -> tuple[int, int]:
-    """The middle two in rank, which are one and the same where the number is odd."""
+    """The two middle arguments by rank; for an odd number of arguments, the middle one twice."""
     ranked = sorted(arguments)
     return ranked[(len(ranked) - 1) // 2], ranked[len(ranked) // 2]
 
@@ -168,10 +168,10 @@ class Denotation(NamedTuple):
 def evaluate(
     forest: Forest, operators: Mapping[str, Operator] = OPERATORS, leaf_values: LeafValues | None = None
 ) -> Denotation:
-    """Work out every node: `leaf_values` gives a leaf's value from its text, a quoting node has the quoted value.
+    """The value of every node. `leaf_values` maps a leaf's text to its value; a quoting node has the quoted value.
 
-    Unless `leaf_values` says otherwise, leaves are numbers; where an operator of your own is used they may be any
-    words, which are their own values.
+    By default leaves are numbers. In trees with operators of your own, a leaf that is not a number is a word, and its
+    value is its text.
     """
     numbers = _rule_numbers(forest, operators)
     leaves = _leaf_table(forest, leaf_values or _usual_leaves(forest, operators))
@@ -189,20 +189,20 @@ def evaluate(
     def called(symbol: int, arguments: tuple[int, ...]) -> int:
         return known.add(operators[forest.names[symbol]].value([known.table[position] for position in arguments]))
 
-    found = Calls().run(forest, positions, called)
+    outputs = Calls().run(forest, positions, called)
     table = natural_order(known.table)
-    return Denotation(renumber(found, known.table, table, position_type(len(table))), table)
+    return Denotation(renumber(outputs, known.table, table, position_type(len(table))), table)
 
 
 def _numbered(values: npt.NDArray[np.int16]) -> Denotation:
-    """Whole numbers and their table; small ones are their own positions."""
+    """Positions and table of whole numbers; the position of a small number is the number itself."""
     used = np.flatnonzero(np.bincount(values)).tolist()
     table = natural_order(used)
     return Denotation(values if table == tuple(range(len(table))) else renumber(values, range(10_000), table), table)
 
 
 def _rule_numbers(forest: Forest, operators: Mapping[str, Operator]) -> npt.NDArray[np.int8]:
-    """The number of each symbol's compiled rule; a node with arguments that is no operator is an error."""
+    """The number of each symbol's compiled rule; an inner node that is no operator is an error."""
     numbers = np.full(len(forest.names), INTERPRETED, np.int8)
     for symbol in np.unique(forest.symbol[~forest.leaf & (forest.links == 0)]).tolist():
         name = forest.names[symbol]
@@ -235,8 +235,8 @@ def denote(
 
 
 def _usual_leaves(forest: Forest, operators: Mapping[str, Operator]) -> LeafValues:
-    own = any(operator.number == INTERPRETED for operator in _operators_in(forest, operators))
-    return value_of_text if own else _numeral
+    added = any(operator.number == INTERPRETED for operator in _operators_in(forest, operators))
+    return value_of_text if added else _numeral
 
 
 def _numeral(text: str) -> int:
@@ -246,7 +246,7 @@ def _numeral(text: str) -> int:
 
 
 class Step(NamedTuple):
-    """One local fact: at this node of this tree, the operator made this output of these inputs."""
+    """One local fact: at this node of this tree, the operator gives this output for these inputs."""
 
     tree: int
     node: int
@@ -368,8 +368,8 @@ def _by_sets(
             shallowest = np.int32(1 << 30)
             for chosen in range(set_start[call[node]], set_start[call[node] + 1]):
                 deepest = np.int32(0)
-                for place in range(member_start[chosen], member_start[chosen + 1]):
-                    deepest = max(deepest, depth[children[offsets[node] + members[place]]])
+                for member in range(member_start[chosen], member_start[chosen + 1]):
+                    deepest = max(deepest, depth[children[offsets[node] + members[member]]])
                 shallowest = min(shallowest, deepest)
             depth[node] = shallowest + 1
     return depth

@@ -2,7 +2,7 @@
 
 `operators.OPERATORS` has the same rules as Python functions; the tests check that the two agree. `apply` evaluates one
 list of arguments. `settle` does the same for digits that were counted as they were read, without a loop. `values_of`
-and `dependencies` go over a whole forest, and `close` gives both for one list, for tasks that draw trees.
+and `dependencies` go over a whole forest. `close` gives both for one list, for tasks that draw trees.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ INTERPRETED = -1  # the number of an operator that has no compiled rule
 
 @compiled
 def apply(number: int, arguments: Ints, low: int, high: int) -> int:
-    """The compiled rules, on `arguments[low:high]`, which MED sorts in place."""
+    """Apply the compiled rule of this number to `arguments[low:high]`, which MED sorts in place."""
     value = int(arguments[low])
     if number == MIN:
-        for place in range(low + 1, high):
-            value = min(value, arguments[place])
+        for position in range(low + 1, high):
+            value = min(value, arguments[position])
     elif number == MAX:
-        for place in range(low + 1, high):
-            value = max(value, arguments[place])
+        for position in range(low + 1, high):
+            value = max(value, arguments[position])
     elif number == SM:
-        for place in range(low + 1, high):
-            value += arguments[place]
+        for position in range(low + 1, high):
+            value += arguments[position]
         value %= 10
     elif number == LAST:
         value = arguments[high - 1]
     elif number == MED:
-        for place in range(low + 1, high):
-            moved, hole = arguments[place], place
+        for position in range(low + 1, high):
+            moved, hole = arguments[position], position
             while hole > low and arguments[hole - 1] > moved:
                 arguments[hole] = arguments[hole - 1]
                 hole -= 1
@@ -117,32 +117,32 @@ def dependencies(symbol: Ints, arity: Ints, link: Ints, values: Ints, numbers: I
             elif number == LAST:
                 deepest = int(result[stack[high - 1]])
             elif number == SM:
-                for place in range(low, high):
-                    deepest = max(deepest, int(result[stack[place]]))
+                for position in range(low, high):
+                    deepest = max(deepest, int(result[stack[position]]))
             elif number == MED and count % 2 == 0:
-                for place in range(low, high):
-                    ranked[place] = values[stack[place]]
+                for position in range(low, high):
+                    ranked[position] = values[stack[position]]
                 apply(MED, ranked, low, high)
                 first, second = ranked[(low + high - 1) // 2], ranked[(low + high) // 2]
                 # Shallowest holder of each middle value; the two shallowest when the middle values are equal.
-                one, two = 1 << 30, 1 << 30
-                for place in range(low, high):
-                    here = int(result[stack[place]])
-                    if first == second and values[stack[place]] == first:
-                        if here < one:
-                            one, two = here, one
+                lower, upper = 1 << 30, 1 << 30
+                for position in range(low, high):
+                    here = int(result[stack[position]])
+                    if first == second and values[stack[position]] == first:
+                        if here < lower:
+                            lower, upper = here, lower
                         else:
-                            two = min(two, here)
-                    elif values[stack[place]] == first:
-                        one = min(one, here)
-                    elif values[stack[place]] == second:
-                        two = min(two, here)
-                deepest = max(one, two)
+                            upper = min(upper, here)
+                    elif values[stack[position]] == first:
+                        lower = min(lower, here)
+                    elif values[stack[position]] == second:
+                        upper = min(upper, here)
+                deepest = max(lower, upper)
             else:  # MIN, MAX and MED of an odd number: any argument that holds the answer
                 deepest = 1 << 30
-                for place in range(low, high):
-                    if values[stack[place]] == values[node]:
-                        deepest = min(deepest, int(result[stack[place]]))
+                for position in range(low, high):
+                    if values[stack[position]] == values[node]:
+                        deepest = min(deepest, int(result[stack[position]]))
             result[node] = deepest + 1
         stack[low] = node
         high = low + 1
@@ -151,9 +151,9 @@ def dependencies(symbol: Ints, arity: Ints, link: Ints, values: Ints, numbers: I
 
 @compiled
 def close(number: int, value: Ints, rest: Ints, ranked: Ints, low: int, high: int) -> tuple[int, int]:
-    """Value and dependency depth of a list whose arguments' stand at low .. high-1; `ranked` is room to work in."""
-    for place in range(low, high):
-        ranked[place] = value[place]
+    """Value and dependency depth of a list, from those of its arguments at low .. high-1; `ranked` is a buffer."""
+    for position in range(low, high):
+        ranked[position] = value[position]
     answer = apply(number, ranked, low, high)
     deepest = 0
     if number == FIRST:
@@ -161,25 +161,25 @@ def close(number: int, value: Ints, rest: Ints, ranked: Ints, low: int, high: in
     elif number == LAST:
         deepest = rest[high - 1]
     elif number == SM:
-        for place in range(low, high):
-            deepest = max(deepest, rest[place])
+        for position in range(low, high):
+            deepest = max(deepest, rest[position])
     elif number == MED and (high - low) % 2 == 0:
         first, second = ranked[(low + high - 1) // 2], ranked[(low + high) // 2]
-        one, two = 1 << 30, 1 << 30
-        for place in range(low, high):
-            if first == second and value[place] == first:
-                if rest[place] < one:
-                    one, two = rest[place], one
+        lower, upper = 1 << 30, 1 << 30
+        for position in range(low, high):
+            if first == second and value[position] == first:
+                if rest[position] < lower:
+                    lower, upper = rest[position], lower
                 else:
-                    two = min(two, rest[place])
-            elif value[place] == first:
-                one = min(one, rest[place])
-            elif value[place] == second:
-                two = min(two, rest[place])
-        deepest = max(one, two)
+                    upper = min(upper, rest[position])
+            elif value[position] == first:
+                lower = min(lower, rest[position])
+            elif value[position] == second:
+                upper = min(upper, rest[position])
+        deepest = max(lower, upper)
     elif number in (MIN, MAX, MED):
         deepest = 1 << 30
-        for place in range(low, high):
-            if value[place] == answer:
-                deepest = min(deepest, rest[place])
+        for position in range(low, high):
+            if value[position] == answer:
+                deepest = min(deepest, rest[position])
     return answer, deepest + 1

@@ -137,10 +137,10 @@ def natural_order(values: Iterable[Value]) -> tuple[Value, ...]:
     Small whole numbers stand at their own positions (a corpus of digits has all ten); otherwise whole numbers come
     first, then strings, truth values, other numbers and tuples, each in increasing order.
     """
-    given = list(values)
-    if all(type(value) is int and 0 <= value < _SMALL for value in given):
-        return tuple(range(max([9, *(int(value) for value in given)]) + 1))  # type: ignore[arg-type]
-    return tuple(sorted(given, key=_sorting_key))
+    listed = list(values)
+    if all(type(value) is int and 0 <= value < _SMALL for value in listed):
+        return tuple(range(max([9, *(int(value) for value in listed)]) + 1))  # type: ignore[arg-type]
+    return tuple(sorted(listed, key=_sorting_key))
 
 
 def _sorting_key(value: Any) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Corpora on disk: `read` recognises the format, `write` is atomic, and a round trip changes nothing.
+"""Read and write corpora. `read` recognises the format, `write` is atomic, and reading restores what was written.
 
     parquet   everything, columns of lists, zstd; settings, version and fingerprint in the metadata
     jsonl     everything, one object a line, trees as nested objects (schema in `pomona.data.formats.jsonl`)
@@ -7,9 +7,9 @@
     orchard   the original ORCHARD files: train.input, one example a line, and train.label beside it
     snli      sentence pairs as SNLI writes them (fair NLI)
 
-A format is one call of `FORMATS.add(Format(...))`. Those that hold any corpus are modules of this folder, those of one
-task are in the module `files` of the task's folder; both are discovered, so there is no list to forget. Only as much is
-imported as it takes to find the format of a name or of a file: pyarrow, for example, is needed for Parquet alone.
+A format is one call of `FORMATS.add(Format(...))`. General formats, which hold any corpus, are modules of this folder;
+formats of a task are in the module `files` of the task's folder. Both are discovered, so there is no list to keep. Only
+the modules needed to find a format are imported: pyarrow, for example, only for Parquet.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from pomona.base.errors import FormatError, SpecError, did_you_mean
 from pomona.base.files import replacing
 from pomona.data.corpus import Corpus, Fingerprint
 
-HEAD = 4096  # bytes by which a format is recognised
+HEAD = 4096  # bytes from which a format is recognised
 
 
 class Writer(Protocol):
-    """Takes the chunks of a corpus one after the other; `close` completes the file.
+    """Writes the chunks of a corpus one after the other; `close` completes the file.
 
-    A writer of more than one file also has `abandon`, called instead of `close` when the writing failed; one that
-    computes the fingerprint of its rows has it as `fingerprint`.
+    A writer of several files also has `abandon`, which is called instead of `close` after a failure. A writer that
+    computes the fingerprint of its rows has an attribute `fingerprint`.
     """
 
     def write(self, corpus: Corpus) -> None: ...
@@ -43,10 +43,10 @@ class Writer(Protocol):
 
 @dataclass(frozen=True)
 class Format:
-    """How corpora are written to files of one kind and read from them.
+    """How to read and write one kind of file.
 
-    `recognises(path, head)` decides by the first bytes of a file. `writer(path, shown)` writes to `path` and calls the
-    file `shown` in its errors. `also` are the suffixes of further files that belong to the one that is written.
+    `recognises(path, head)` decides by the first bytes of a file. `writer(path, shown)` writes to `path`; its errors
+    name the file `shown`. `also` lists the suffixes of files that are written beside it.
     """
 
     name: str
@@ -59,14 +59,14 @@ class Format:
 
 
 class FormatRegistry:
-    """Every format by name, suffix or content; modules are imported as they are needed."""
+    """Formats by name, suffix or content; modules are imported when they are needed."""
 
     def __init__(self, formats: str, tasks: str) -> None:
         self._formats, self._tasks = formats, tasks  # packages: of formats, and of tasks that may have a module `files`
         self._entries: dict[str, Format] = {}
 
     def add(self, format_: Format) -> Format:
-        """Put a format under its name; two formats of one name or suffix are an error."""
+        """Register a format; two formats of the same name or suffix are an error."""
         for known in self._entries.values():
             if (known.name == format_.name or known.suffix == format_.suffix) and known.read != format_.read:
                 raise SpecError(f"two formats are called {format_.name!r} or end in {format_.suffix!r}; rename one")
@@ -80,28 +80,28 @@ class FormatRegistry:
         return dict(sorted(self._entries.items()))
 
     def named(self, name: str) -> Format:
-        """The format of a name."""
-        found = self._search(name, lambda entry: entry.name == name)
-        if found is None:
+        """The format of this name."""
+        format_ = self._search(name, lambda entry: entry.name == name)
+        if format_ is None:
             raise FormatError(f"no format is called {name!r}. {did_you_mean(name, self.entries())}")
-        return found
+        return format_
 
     def by_suffix(self, path: Path) -> Format:
         """The format that a file of this name is written in; the longest suffix counts."""
-        if path.name.count(".") == 1:  # no longer suffix can fit, so the first format that has this one is the one
-            found = self._search(path.suffix[1:], lambda entry: entry.suffix == path.suffix)
+        if path.name.count(".") == 1:  # no longer suffix can match, so the first match is right
+            format_ = self._search(path.suffix[1:], lambda entry: entry.suffix == path.suffix)
         else:
             fitting = [entry for entry in self.entries().values() if path.name.endswith(entry.suffix)]
-            found = max(fitting, key=lambda entry: len(entry.suffix), default=None)
-        if found is None:
+            format_ = max(fitting, key=lambda entry: len(entry.suffix), default=None)
+        if format_ is None:
             suffixes = ", ".join(f"{entry.suffix} ({name})" for name, entry in self.entries().items())
             message = f"the name does not tell the format; end it in one of {suffixes}, or name the format"
             raise FormatError(message, path=path)
-        return found
+        return format_
 
     def by_content(self, path: Path, head: bytes) -> Format | None:
         """The format of a file that begins with these bytes."""
-        # A general format that is called as the file's suffix is asked first, so that the others need not be imported.
+        # First try the general format with the name of the suffix; then the others need not be imported.
         suffix = path.suffix[1:]
         general = self._search(suffix, lambda entry: entry.name == suffix and entry.holds_everything, widely=False)
         if general is not None and general.recognises(path, head):
@@ -114,11 +114,11 @@ class FormatRegistry:
         return str(path)[: len(str(path)) - max(map(len, fitting), default=0)]
 
     def holds_corpora(self, path: Path) -> bool:
-        """Whether a file of this name is one that some format writes a corpus to."""
+        """Whether the name has the suffix of a format."""
         return any(path.name.endswith(entry.suffix) for entry in self.entries().values())
 
     def has_suffix(self, name: str) -> bool:
-        """Whether a name ends like a file of some format, or like one that belongs to such a file."""
+        """Whether the name has the suffix of a format, or of a file written beside one."""
         return name.endswith(tuple(end for entry in self.entries().values() for end in (entry.suffix, *entry.also)))
 
     def last_suffixes(self) -> list[str]:
@@ -126,19 +126,19 @@ class FormatRegistry:
         return sorted({Path(f"x{entry.suffix}").suffix for entry in self.entries().values()})
 
     def _search(self, likely: str, wanted: Callable[[Format], bool], *, widely: bool = True) -> Format | None:
-        """The first format that is wanted, among those imported, those of the module called `likely`, then the rest."""
-        found = next(filter(wanted, self._entries.values()), None)
+        """The first wanted format: among those imported, in modules called `likely`, then (`widely`) in the rest."""
+        format_ = next(filter(wanted, self._entries.values()), None)
         modules = self._waiting()
         modules.sort(key=lambda module: module.rpartition(".")[2] != likely)
         for module in modules:
-            if found is not None or (not widely and module.rpartition(".")[2] != likely):
+            if format_ is not None or (not widely and module.rpartition(".")[2] != likely):
                 break
             importlib.import_module(module)
-            found = next(filter(wanted, self._entries.values()), None)
-        return found
+            format_ = next(filter(wanted, self._entries.values()), None)
+        return format_
 
     def _waiting(self) -> list[str]:
-        """The modules of formats that are not imported yet: of tasks in use, of other tasks, then the general ones."""
+        """The modules of formats not yet imported: of imported tasks, of other tasks, then general ones."""
         modules = []
         for folder in importlib.import_module(self._tasks).__path__:
             for task in pkgutil.iter_modules([folder]):
@@ -164,9 +164,9 @@ def recognise(path: str | Path) -> Format:
         raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from error
     if not head:
         raise FormatError("the file is empty", path=path)
-    found = FORMATS.by_content(path, head)
-    if found is not None:
-        return found
+    format_ = FORMATS.by_content(path, head)
+    if format_ is not None:
+        return format_
     if head.startswith(b"\xef\xbb\xbf"):
         message = "the file begins with a byte order mark; save it as UTF-8 without one"
     else:
@@ -194,7 +194,7 @@ class CountingWriter:
 
     @property
     def fingerprint(self) -> Fingerprint | None:
-        """That of the rows so far, where the format computes one."""
+        """The fingerprint of the rows so far, if the format computes one."""
         return getattr(self._writer, "fingerprint", None)
 
     def abandon(self) -> None:
@@ -203,14 +203,14 @@ class CountingWriter:
 
 @contextmanager
 def writing(path: str | Path, format: str | None = None) -> Iterator[CountingWriter]:  # noqa: A002 - the command's word
-    """A writer that takes chunks; the file appears whole when the block ends well, or not at all."""
+    """A writer for chunks. The file appears when the block ends without an error, else not at all."""
     chosen = FORMATS.named(format) if format else FORMATS.by_suffix(Path(path))
     with replacing(path) as beside:
         writer = CountingWriter(chosen.writer(beside, Path(path)))
         try:
             yield writer
             if not writer.rows:
-                raise FormatError("there are no rows to write, and a file without any cannot be read", path=path)
+                raise FormatError("there are no rows to write; a file needs at least one", path=path)
         except BaseException:
             with suppress(Exception):  # a second failure must not hide the first
                 writer.abandon()
@@ -219,7 +219,7 @@ def writing(path: str | Path, format: str | None = None) -> Iterator[CountingWri
 
 
 def write(corpus: Corpus | Iterable[Corpus], path: str | Path, format: str | None = None) -> Path:  # noqa: A002
-    """Write a corpus, or its chunks one after the other; the format is named or follows from the suffix."""
+    """Write a corpus, or its chunks one after the other; by default the suffix gives the format."""
     with writing(path, format) as writer:
         for part in [corpus] if isinstance(corpus, Corpus) else corpus:
             writer.write(part)
@@ -227,5 +227,5 @@ def write(corpus: Corpus | Iterable[Corpus], path: str | Path, format: str | Non
 
 
 def plain_origin(origin: Any) -> dict[str, Any]:
-    """What a file records of where its rows came from: not the path of another file."""
+    """The origin as a file records it: without the path of another file."""
     return {key: value for key, value in dict(origin).items() if key != "path"}

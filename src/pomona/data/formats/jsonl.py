@@ -1,4 +1,4 @@
-"""JSONL: one object a line, trees as nested objects. Ours, and anybody's node-labelled trees.
+"""JSONL: one object a line, trees as nested objects. Any trees with labelled nodes can be read.
 
     {"id": "7f0c...", "tokens": ["[MAX", "2", "9", "]"], "target": [9],
      "tree": {"type": "MAX", "value": 9, "children": [{"type": "2", "value": 2}, {"type": "9", "value": 9}]},
@@ -8,13 +8,13 @@
 |---|---|---|
 | tree, or trees | yes | a NODE, or a list of NODEs for tasks with several trees |
 | NODE: type, value | yes, no | a string; true, false, a number, a string, null, or a list of these (a tuple) |
-| NODE: children, link | no | a list of NODEs, absent at leaves; how many nodes back the one stands that it quotes |
+| NODE: children, link | no | a list of NODEs, absent at leaves; how many nodes back the quoted node is |
 | id | no | a string, different on every line; else the content key |
 | tokens, or text | no | the sequence a model reads; else the tree written in brackets |
 | target | no | a list; else the values of the roots |
 | anything else | no | numbers, strings and lists of them become columns of the corpus |
 
-`length`, `nesting` and `dependency` are written for the reader's comfort and computed anew on reading.
+`length`, `nesting` and `dependency` are written for readers of the file and ignored by `read`, which computes them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _OWN = {"id", "tokens", "text", "target", "tree", "trees", *_DERIVED}
 
 def recognises(path: Path, head: bytes) -> bool:
     line = head.removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0]
-    return line.startswith(b"{") and (b'"sentence1"' not in line or b'"tree"' in line)  # else it is SNLI's
+    return line.startswith(b"{") and (b'"sentence1"' not in line or b'"tree"' in line)  # else it is SNLI
 
 
 # -- writing ---------------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def _lines(corpus: Corpus) -> Iterator[str]:
 
 
 def read(path: Path) -> Corpus:
-    """Every line, checked; the message of an error names line and node."""
+    """Read and check every line; an error names line and node."""
     rows = _Rows(path)
     data = read_bytes(path)
     if data.startswith(b"\xef\xbb\xbf"):
@@ -112,7 +112,7 @@ def read(path: Path) -> Corpus:
 
 
 class _Rows:
-    """What the lines have given so far."""
+    """The rows read so far."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -138,7 +138,7 @@ class _Rows:
         except json.JSONDecodeError as error:
             raise wrong(f"this is not JSON: {error.msg}", error.colno) from None
         except ValueError as error:
-            raise wrong(f"this is not JSON we can take: {error}") from None
+            raise wrong(f"this JSON cannot be read: {error}") from None
         if not isinstance(row, dict) or ("tree" in row) == ("trees" in row):
             raise wrong('a line is an object with "tree": NODE or "trees": [NODE, ...]')
         trees = [row["tree"]] if "tree" in row else row["trees"]
@@ -147,7 +147,7 @@ class _Rows:
         if self.width and len(trees) != self.width:
             raise wrong(f"this line has {len(trees)} trees, the lines before it {self.width}")
         self.width = len(trees)
-        linked = "link" in text or "\\" in text  # a name may be spelled with escapes
+        linked = "link" in text or "\\" in text  # a key may be written with escapes
         self.nodes.add_example(trees, alone="tree" in row, linked=linked, wrong=wrong)
         name = row.get("id")
         if name is not None:
@@ -162,7 +162,7 @@ class _Rows:
         self.columns.append({key: value for key, value in row.items() if key not in _OWN})
 
     def _targets(self, target: Any, wrong: Wrong) -> list[int]:
-        """The targets of a line, which are the values of the roots unless it says otherwise."""
+        """The targets of a line; by default the values of the roots."""
         if target is None:
             return [self.nodes.value[root] for root in self.nodes.start[-self.width - 1 : -1]]
         values = target if isinstance(target, list) else [target]
@@ -181,7 +181,7 @@ class _Rows:
         if "\\u" in text:
             half = next((match for match in _SURROGATES.finditer(text) if match.lastgroup == "half"), None)
             if half is not None:
-                raise wrong(f"{half.group()} is half a character; it cannot be kept as UTF-8", half.start() + 1)
+                raise wrong(f"{half.group()} is half a character, which UTF-8 cannot hold", half.start() + 1)
         return text
 
     def _words(self, row: dict[str, Any], wrong: Wrong) -> list[int] | None:
@@ -221,23 +221,23 @@ class _Rows:
         return dataclasses.replace(corpus, ids=self._own_ids(corpus))
 
     def _all_tokens(self, forest: Forest) -> list[list[int]]:
-        """The tokens of every line; a line without any is its trees in brackets."""
+        """The tokens of every line; by default its trees in brackets."""
         tokens: list[list[int]] = []
-        for row, given in enumerate(self.tokens):
-            if given is None:
+        for row, words in enumerate(self.tokens):
+            if words is None:
                 try:
                     trees = forest[row * self.width : (row + 1) * self.width]
-                    # A COPY is written with the position that it quotes.
+                    # A COPY is written with the position it quotes.
                     texts = links.texts(trees, self.width) if trees.links.any() else brackets.write(trees)
                 except TreeError as error:
                     message = f'there are no "tokens", and {error}'
                     raise FormatError(message, path=self.path, line=self.lines[row]) from None
-                given = [self.words[word] for word in " X ".join(texts).split()]
-            tokens.append(given)
+                words = [self.words[word] for word in " X ".join(texts).split()]
+            tokens.append(words)
         return tokens
 
     def _own_ids(self, corpus: Corpus) -> tuple[str, ...] | None:
-        """The ids, unless there are none or they are the content keys, of which equal examples have equal ones."""
+        """The ids; None if there are none, or if they are the content keys (which equal examples share)."""
         if not self.ids:
             return None
         if len(self.ids) < len(self.lines):
@@ -248,19 +248,19 @@ class _Rows:
         seen: dict[str, int] = {}
         for name, line in zip(self.ids, self.lines, strict=True):
             if seen.setdefault(name, line) != line:
-                message = f"the id {short(name)} stands on line {seen[name]} already"
+                message = f"the id {short(name)} is already on line {seen[name]}"
                 raise FormatError(message, path=self.path, line=line)
         return tuple(self.ids)
 
 
-# Escapes that may be half a character: those that are whole, or not escapes at all, are passed over first.
+# Finds escapes of half a character: escaped backslashes and whole pairs match first and are skipped.
 _SURROGATES = re.compile(
     r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
 
 
 def _columns(rows: list[dict[str, Any]], path: Path, lines: list[int]) -> dict[str, Any]:
-    """Fields that every line has, as arrays; a field that only some lines have is an error, not a silent loss."""
+    """The further fields as arrays; a field that only some lines have is an error."""
     columns: dict[str, Any] = {}
     for name in dict.fromkeys(name for row in rows for name in row):
         missing = next((row for row, fields in enumerate(rows) if name not in fields), None)
@@ -269,15 +269,15 @@ def _columns(rows: list[dict[str, Any]], path: Path, lines: list[int]) -> dict[s
             raise FormatError(message, path=path, line=lines[missing])
         if name in FIELDS:
             raise FormatError(f"the field {name!r} has another meaning in Parquet files; rename it", path=path)
-        given = [row[name] for row in rows]
+        values = [row[name] for row in rows]
         try:
-            column = np.array(given)
-            kept = column.dtype.kind in "biufU" and column.tolist() == given  # not [1, "a"], which NumPy makes strings
+            column = np.array(values)
+            kept = column.dtype.kind in "biufU" and column.tolist() == values  # not [1, "a"]: NumPy makes strings
         except (ValueError, RecursionError):
             kept = False
         if not kept or (column.dtype.kind == "f" and not np.isfinite(column).all()):
-            allowed = "numbers, strings, lists of a length"
-            for line, value in zip(lines, given, strict=True):
+            allowed = "numbers, strings, lists of equal length"
+            for line, value in zip(lines, values, strict=True):
                 if value is None or isinstance(value, dict):
                     kind = "null" if value is None else "an object"
                     message = f"the field {short(name)} is {kind}, which a column cannot keep: {allowed}"

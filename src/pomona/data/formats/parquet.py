@@ -1,4 +1,4 @@
-"""Parquet: every column as lists, zstd, with spec, version and fingerprint in the metadata.
+"""Parquet: columns of lists, zstd; settings, version and fingerprint are in the metadata.
 
 | column | type | what |
 |---|---|---|
@@ -7,10 +7,10 @@
 | target | list of whole numbers or strings | always a list |
 | symbols, parents, values | lists, one entry a node | the trees in post-order; parents count inside the tree, -1 root |
 | trees | list of numbers | nodes of each tree, where an example has more than one |
-| links | list of numbers | nodes back to the node that is quoted, where the task has such |
+| links | list of numbers | nodes back to the quoted node, where the task has quotations |
 | length, nesting, dependency | numbers | as on the Example |
 
-Any reader of Parquet sees plain lists of strings and numbers; the columns that a task adds follow these. Values and
+Any reader of Parquet sees plain lists of strings and numbers. Columns that a task adds come last. Values and
 targets are whole numbers, or strings, where all outcomes are; otherwise each is written as JSON, in which 1, 1.0, true
 and "1" differ and a list is a tuple.
 """
@@ -44,7 +44,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 class Writer:
-    """Row groups, chunk after chunk; the fingerprint is known, and written, at the end."""
+    """Writes a row group for each chunk, and the fingerprint at the end."""
 
     def __init__(self, path: Path, shown: Path) -> None:
         self._path, self._shown = path, shown
@@ -75,7 +75,7 @@ class Writer:
         self._about["outcomes"] = list(distinct([*self._about.get("outcomes", []), *corpus.outcomes]))
 
     def _widen(self, kind: str) -> None:
-        """Write the rows so far again, with values of a kind that can hold those of the next chunk as well."""
+        """Rewrite the rows so far with a type of values that can also hold those of the next chunk."""
         self._file.close()
         before = self._path.with_name(self._path.name + ".before")
         self._path.replace(before)
@@ -106,7 +106,7 @@ def _open(path: Path, schema: Any) -> Any:
         compression="zstd",
         use_dictionary=worded,
         write_statistics=False,
-        dictionary_pagesize_limit=1 << 30,  # Arrow cannot read lists whose words are half in a dictionary
+        dictionary_pagesize_limit=1 << 30,  # Arrow cannot read lists whose words are only partly in a dictionary
     )
 
 
@@ -225,13 +225,13 @@ def read(path: Path) -> Corpus:
 
 
 def _batches(file: Any) -> Iterator[Any]:
-    """The rows of a file, some at a time; group by group, since Arrow cannot join lists with different dictionaries."""
+    """The rows of a file in batches, by row group: Arrow cannot join lists with different dictionaries."""
     for group in range(file.num_row_groups):
         yield from file.iter_batches(batch_size=1 << 17, row_groups=[group])
 
 
 def _corpus(batch: Any, about: dict[str, Any], path: Path, first: int) -> Corpus:
-    """The rows of a batch, of which the first is row `first` of the file."""
+    """The rows of a batch, which begins with row `first` of the file."""
     width, rows = int(about["width"]), len(batch)
     vocabulary, names, outcomes = tuple(about["vocabulary"]), tuple(about["names"]), tuple(about["outcomes"])
     token_start, tokens = _flat(batch, "tokens")
@@ -249,7 +249,7 @@ def _corpus(batch: Any, about: dict[str, Any], path: Path, first: int) -> Corpus
     try:
         forest = Forest(symbol, parent, start, names, link).checked()
     except TreeError as error:
-        raise FormatError(f"the trees from row {first + 1} on are none: {error}", path=path) from None
+        raise FormatError(f"the trees from row {first + 1} on are invalid: {error}", path=path) from None
     kind, spelled = position_type(len(outcomes)), _spelled(outcomes, about.get("kind") or _kind(outcomes))
     targets = _positions(_flat(batch, "target")[1], outcomes, spelled).astype(kind)
     return Corpus(
@@ -277,7 +277,7 @@ def _flat(batch: Any, name: str) -> tuple[npt.NDArray[np.int64], Any]:
 
 
 def _positions(column: Any, names: tuple[Any, ...], spelled: Sequence[str] | None = None) -> npt.NDArray[np.int64]:
-    """Where each entry stands in `names`, which the column spells like this; -1 for null."""
+    """The position of each entry in `names`, as the column spells them; -1 for null."""
     if pa.types.is_integer(column.type):
         missing = np.asarray(column.is_null())
         numbers = np.asarray(column.fill_null(0), np.int64)

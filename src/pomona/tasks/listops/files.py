@@ -1,4 +1,4 @@
-"""ListOps files of two kinds, one example a line, both with the binary tree in round brackets.
+"""Two formats of ListOps files. Both have one example a line, with the binary tree in round brackets.
 
 9<TAB>( ( ( [MAX 2 ) 9 ) ] )            tsv: the original, answer first, no header
 ( ( ( [MAX 2 ) 9 ) ] )<TAB>9            lra: Long Range Arena's, below a header line `Source<TAB>Target`
@@ -18,7 +18,7 @@ HEADER = b"Source\tTarget\n"
 
 
 def is_original(path: Path, head: bytes) -> bool:
-    """A number and a tab; what is called .tsv and has no other format is ours too, to be refused with a place."""
+    """A number and a tab. Any other .tsv file counts too, so that its error names line and column."""
     start, tab, _ = head.removeprefix(listops_text.MARK).partition(b"\t")
     return path.suffix == ".tsv" or bool(tab and start.isdigit())
 

@@ -2,13 +2,14 @@
 
     [MAX 2 9 [MIN 4 7 ] 0 ]   ->   9
 
-An argument is a list with probability `branching`, else a digit 0-9; a list has 2 to `arguments` arguments and any of
-the `operators`; a list may open while fewer than `depth` - 1 are open. That is the recursion of the paper's script,
-which calls the branching probability VALUE_P. Distinct expressions are collected until there are enough. Short ones
-run out first, so how many are drawn is part of the distribution: the paper's 90k + 10k are 100,000 distinct ones.
-Presets beyond the paper's follow Long Range Arena, Havrylov et al. 2019, Csordás et al. 2022 and Ray Chowdhury and
-Caragea 2023; each has a dev split of its own, and a preset whose test is drawn otherwise than train has `iid` as well:
-the test set of `d20s`, so that one trained model serves them all.
+An argument is a list with probability `branching`, else a digit 0-9. A list has 2 to `arguments` arguments and any of
+the `operators`. It may open while fewer than `depth` - 1 lists are open. This is the recursion of the paper's script,
+which calls the branching probability VALUE_P. Distinct expressions are collected until there are enough. Short ones run
+out first, so the number of rows is part of the distribution: the paper's 90k + 10k are 100,000 distinct expressions.
+
+Further presets follow Long Range Arena, Havrylov et al. 2019, Csordás et al. 2022 and Ray Chowdhury and Caragea 2023.
+Each has a dev split. A preset whose test differs in distribution from train also has `iid`, the test set of `d20s`; so
+one trained model serves them all.
 """
 
 from __future__ import annotations
@@ -124,21 +125,21 @@ class ListOps(Task):
 
     @property
     def _depends_on_values(self) -> bool:
-        """Whether a draw is accepted by what decides its value."""
+        """Whether the dependency depth decides if a draw is accepted."""
         return self.balanced or self.dependency != (0, None)
 
     @property
     def _interpreted(self) -> bool:
-        """Whether some operator is the user's own, which compiled loops cannot evaluate."""
+        """Whether an operator is defined by the user, so that compiled loops cannot evaluate it."""
         return any(OPERATORS[name].number == INTERPRETED for name in self.operators)
 
     @property
     def _no_digit(self) -> bool:
-        """A lone digit would be rejected, so draws begin with a list; this saves three draws in four."""
+        """Whether a single digit would be rejected. Draws then begin with a list, which saves three draws in four."""
         return self.depth > 1 and (self.length[0] > 1 or self.nesting[0] > 0 or self.dependency[0] > 0)
 
     def disjoint_from(self, other: Task) -> bool:
-        """Two distributions with windows that do not meet cannot give the same expression."""
+        """Distributions with disjoint windows cannot share an expression."""
         return isinstance(other, ListOps) and any(
             _before(getattr(self, name), getattr(other, name)) or _before(getattr(other, name), getattr(self, name))
             for name in ("length", "nesting", "dependency")
@@ -153,7 +154,7 @@ class ListOps(Task):
         return self.vocabulary
 
     def outcomes(self) -> tuple[Outcome, ...] | None:
-        """The digits; with operators of the user's own, whatever these give."""
+        """The digits; None with operators defined by the user, which may give other values."""
         return None if self._interpreted else tuple(range(10))
 
     def bins(self) -> int:
@@ -204,8 +205,8 @@ class ListOps(Task):
         return Corpus(tokens[: token_start[-1]], token_start, self.vocabulary, forest, known, outcomes, targets)
 
 
-def _before(one: Window, other: Window) -> bool:
-    return one[1] is not None and one[1] < other[0]
+def _before(window: Window, later: Window) -> bool:
+    return window[1] is not None and window[1] < later[0]
 
 
 @compiled
@@ -213,7 +214,7 @@ def _scan(
     key: np.uint64, first: int, count: int, branching: np.uint64, depth: int, arguments: int, operators: Ints,
     no_digit: bool, windows: Ints, code: Ints, valued: bool,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.int64]]:  # fmt: skip
-    """Content key of each accepted draw among first .. first+count-1, and its dependency depth if that matters."""
+    """Number, content key and (if `valued`) dependency depth of each accepted draw among first .. first+count-1."""
     numbers = np.empty(count, np.int64)
     keys = np.empty(count, np.uint64)
     rests = np.empty(count if valued else 0, np.int64)
@@ -236,7 +237,7 @@ def _scan(
             word = mix(state)
             length += 1
             if level + 1 < depth and ((word >> np.uint64(32)) < branching or (no_digit and level == 0)):
-                product = (word & LOW) * choices  # its high half chooses the arity, its low half then the operator
+                product = (word & LOW) * choices  # the high half chooses the arity, the low half the operator
                 arity[level] = left[level] = 2 + np.int64(product >> np.uint64(32))
                 operator[level] = below(product & LOW, len(operators))
                 content = absorb(content, code[10 + operator[level]])
@@ -281,7 +282,7 @@ def _build(
     key: np.uint64, numbers: Ints, first: int, tokens: Bytes, token_start: Ints, symbol: Ints, parent: Ints,
     start: Ints, values: Ints, branching: np.uint64, depth: int, arguments: int, operators: Ints, no_digit: bool,
 ) -> int:  # fmt: skip
-    """The same draws again, this time written down from row `first` on; how many rows the arrays had room for."""
+    """Write these draws to the arrays, from row `first` on. Returns the number of rows that fit."""
     choices = np.uint64(arguments - 1)
     left = np.empty(depth + 1, np.int64)
     operator = np.empty(depth + 1, np.int64)
@@ -293,26 +294,26 @@ def _build(
     closing = 10 + len(operators)
     for row in range(first, len(numbers)):
         state, gamma = open_stream(key, numbers[row])
-        place, node = token_start[row], start[row]
+        end, node = token_start[row], start[row]
         level, high, base = 0, 0, node
         while True:
-            if place + depth + 2 > len(tokens):  # a digit closes at most `depth` lists
+            if end + depth + 2 > len(tokens):  # a digit closes at most `depth` lists
                 return row
             state += gamma
             word = mix(state)
             if level + 1 < depth and ((word >> np.uint64(32)) < branching or (no_digit and level == 0)):
-                product = (word & LOW) * choices  # its high half chooses the arity, its low half then the operator
+                product = (word & LOW) * choices  # the high half chooses the arity, the low half the operator
                 arity[level] = left[level] = 2 + np.int64(product >> np.uint64(32))
                 operator[level] = below(product & LOW, len(operators))
-                tokens[place] = 10 + operator[level]
-                place += 1
+                tokens[end] = 10 + operator[level]
+                end += 1
                 level += 1
                 tally[level], total[level] = 0, 0
                 continue
             answer = below(word & LOW, 10)
-            tokens[place] = symbol[node] = values[node] = answer
+            tokens[end] = symbol[node] = values[node] = answer
             value[high], child[high] = answer, node
-            place, node, high = place + 1, node + 1, high + 1
+            end, node, high = end + 1, node + 1, high + 1
             while level:
                 tally[level] += counted(answer)
                 total[level] += answer
@@ -324,13 +325,13 @@ def _build(
                 answer = settle(operators[operator[level]], tally[level + 1], total[level + 1], value, low, high)
                 for argument in range(low, high):
                     parent[child[argument]] = node - base
-                tokens[place] = closing
+                tokens[end] = closing
                 symbol[node] = 10 + operator[level]
                 values[node] = value[low] = answer
                 child[low] = node
-                place, node, high = place + 1, node + 1, low + 1
+                end, node, high = end + 1, node + 1, low + 1
             if level == 0:
                 break
         parent[node - 1] = -1
-        token_start[row + 1], start[row + 1] = place, node
+        token_start[row + 1], start[row + 1] = end, node
     return len(numbers)

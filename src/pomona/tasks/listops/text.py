@@ -1,10 +1,10 @@
-"""ListOps as lines of text, compiled: a whole file at a time, with the exact place of every fault.
+"""ListOps as lines of text: compiled reading and writing of whole files; errors name line and column.
 
     0<TAB>( ( ( ( ( [SM 6 ) 5 ) 9 ) 0 ) ] )          the original: answer, then the binary tree in round brackets
     ( ( ( [MAX 2 ) 9 ) ] )<TAB>9                     Long Range Arena: a header line, source first
 
-Round brackets only say what the square ones already do; they may be left out. Where they are there, they must be those
-of the left-branching tree, so a file that lost or moved one is found out.
+Round brackets repeat what the square ones say, so they may be left out. If present, they must be those of the
+left-branching tree; a lost or moved bracket is an error.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ ZERO = ord("0")
 
 
 def refuse_mark(data: bytes, path: str | Path) -> None:
-    """Editors that write a byte order mark hide it, so the error names it."""
+    """Raise an error if the data begin with a byte order mark, which most editors do not show."""
     if data.startswith(MARK):
         message = "the file begins with a byte order mark; save it as UTF-8 without one"
         raise FormatError(message, path=path, line=1, column=1)
 
 
 def parse(data: bytes, *, source_first: bool, path: str | Path, first_line: int = 1) -> Corpus:
-    """A corpus of all the lines; the answer on the line is the target, the values of nodes are computed."""
+    """A corpus of all lines. The answer on a line is the target; the values of the nodes are computed."""
     if not data:
         raise FormatError("the file holds no rows", path=path)
     refuse_mark(data, path)
@@ -73,7 +73,7 @@ def parse(data: bytes, *, source_first: bool, path: str | Path, first_line: int 
         shown = piece.group().decode("utf-8", "replace") if piece else ""
         message = _FAULTS[fault[0]].format(piece=shown, operators=" ".join(f"[{name}" for name in names))
         raise FormatError(message, path=path, line=line, column=fault[1] - begin + 1)
-    # Keep the table of operators to the usual four and those in use, so that models see 15 token types.
+    # Keep only the usual four operators and those in use, so that models see 15 token types.
     used = np.flatnonzero(np.bincount(symbol, minlength=1))
     kept = [row for row, name in enumerate(names) if name in _USUAL or 10 + row in used]
     if kept != list(range(len(kept))):
@@ -105,8 +105,8 @@ def _parse(
     npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int16], npt.NDArray[np.int32], npt.NDArray[np.int64],
     npt.NDArray[np.int16], npt.NDArray[np.int16], tuple[int, int],
 ]:  # fmt: skip
-    """Everything at once: tokens, trees, values and answers, or the number and the byte of the first fault."""
-    words = len(text) // 2 + 2  # a token takes two bytes at least; memory that is never touched costs nothing
+    """Tokens, trees, values and answers in one pass; the last result is number and byte of the first fault."""
+    words = len(text) // 2 + 2  # a token takes at least two bytes; unused memory costs nothing
     tokens = np.empty(words, np.uint8)
     symbol = np.empty(words, np.int16)
     parent = np.empty(words, np.int32)
@@ -116,14 +116,14 @@ def _parse(
     answers = np.full(lines, -1, np.int16)
     operator = np.empty(most + 1, np.int64)  # of each open list: its operator,
     began = np.empty(most + 1, np.int64)  # where its arguments begin on the stack,
-    rounds = np.empty(most + 1, np.int64)  # and how many round brackets stood before it
+    rounds = np.empty(most + 1, np.int64)  # and how many round brackets precede it
     tally = np.empty(most + 1, np.uint64)
     total = np.empty(most + 1, np.int64)
     child = np.empty(most + 1, np.int64)
     value = np.empty(most + 1, np.int64)
     closing = 10 + len(rules)
     size = len(text)
-    at, place, node = 0, 0, 0
+    at, token, node = 0, 0, 0
     for line in range(lines):
         base = node
         level, high, opened = 0, 0, 0
@@ -175,8 +175,8 @@ def _parse(
                 tally[level], total[level] = 0, 0
                 opened = 0
                 level += 1
-                tokens[place] = 10 + which
-                place += 1
+                tokens[token] = 10 + which
+                token += 1
                 at += length
                 continue
             if byte in (ROUND_OPEN, ROUND_CLOSE):
@@ -187,7 +187,7 @@ def _parse(
                 return tokens, token_start, symbol, parent, start, values, answers, (9, at)
             closes = 0
             if ZERO <= byte <= ZERO + 9:
-                tokens[place] = symbol[node] = values[node] = byte - ZERO
+                tokens[token] = symbol[node] = values[node] = byte - ZERO
                 value[high] = byte - ZERO
             elif byte == SQUARE_CLOSE:
                 if level == 0:
@@ -200,7 +200,7 @@ def _parse(
                     return tokens, token_start, symbol, parent, start, values, answers, (9, at)
                 for argument in range(low, high):
                     parent[child[argument]] = node - base
-                tokens[place] = closing
+                tokens[token] = closing
                 symbol[node] = 10 + operator[level]
                 value[low] = values[node] = settle(rules[operator[level]], tally[level], total[level], value, low, high)
                 high = low
@@ -212,11 +212,11 @@ def _parse(
                 tally[level - 1] += counted(value[high])
                 total[level - 1] += value[high]
             high += 1
-            place += 1
+            token += 1
             node += 1
             at += 1
             done = level == 0
-            if grouped:  # a finished argument is grouped with what stands before it in its list, and `]` with the list
+            if grouped:  # `)` follows each argument of a list, and the `]`
                 for _ in range(closes + (level > 0)):
                     while at < size and text[at] == BLANK:
                         at += 1
@@ -230,13 +230,13 @@ def _parse(
         if not answered:
             return tokens, token_start, symbol, parent, start, values, answers, (5, at)
         parent[node - 1] = -1
-        token_start[line + 1], start[line + 1] = place, node
+        token_start[line + 1], start[line + 1] = token, node
         at += 1
-    return tokens[:place], token_start, symbol[:node], parent[:node], start, values[:node], answers, (0, 0)
+    return tokens[:token], token_start, symbol[:node], parent[:node], start, values[:node], answers, (0, 0)
 
 
 def lines(corpus: Corpus, *, source_first: bool, path: str | Path, grouped: bool = True) -> memoryview:
-    """The corpus as lines of text, each ended by a newline; rows that would not read back as they are, are refused."""
+    """The corpus as lines of text; an error for rows that `parse` could not restore."""
     if corpus.width != 1 or corpus.targets.shape[1] != 1 or corpus.forest.links.any():
         raise FormatError(f"{_LISTOPS}; these examples have several trees or answers, or quotations", path=path)
     words = [word.encode() for word in corpus.vocabulary]
@@ -248,11 +248,11 @@ def lines(corpus: Corpus, *, source_first: bool, path: str | Path, grouped: bool
     kinds = np.array([_kind(word) for word in corpus.vocabulary], np.uint8)
     digits = [outcome if type(outcome) is int and 0 <= outcome <= 9 else -1 for outcome in corpus.outcomes]
     answers = np.array([*digits, -1], np.int16)[corpus.targets[:, 0]]
-    place = {word: position for position, word in enumerate(corpus.vocabulary)}
+    positions = {word: position for position, word in enumerate(corpus.vocabulary)}
     forest = corpus.forest
-    spelled = np.array([[place.get(name, -1), place.get(f"[{name}", -1)] for name in forest.names], np.int64)
+    spelled = np.array([[positions.get(name, -1), positions.get(f"[{name}", -1)] for name in forest.names], np.int64)
     longest = int(corpus.lengths.max(initial=0))
-    # A valid line has a pair of round brackets, four bytes, for each token but one; a wrong one may want more at first.
+    # A valid line has a pair of round brackets (four bytes) for each token but one; an invalid one may need more.
     room = int((np.bincount(corpus.tokens, minlength=len(words)) * (lengths + 5)).sum()) + 3 * len(corpus) + 4 * longest
     text = np.empty(room, np.uint8)
     at, bad = _lines(
@@ -284,10 +284,10 @@ def _lines(
     tokens: Ints, token_start: Ints, letters: Bytes, lengths: Ints, kinds: Bytes, answers: Ints, symbol: Ints,
     arity: Ints, start: Ints, spelled: Ints, longest: int, source_first: bool, grouped: bool, out: Bytes,
 ) -> tuple[int, int]:  # fmt: skip
-    """Fill `out` from its end; where the text begins, and a row that is not its own tree in brackets, or -1.
+    """Fill `out` from its end. Returns where the text begins, and a row whose tokens are not its tree (-1: none).
 
-    Read backwards, a list's arguments are counted before its operator comes. Nodes end in post-order as digits and `]`
-    do in the text, so a row is that of its tree if names and arities agree.
+    Tokens are read backwards, so a list's arguments are counted before its operator comes. Digits and `]` appear in
+    post-order, so a row matches its tree if names and arities agree.
     """
     owner = np.empty(longest + 1, np.int64)
     arguments = np.empty(longest + 1, np.int64)
@@ -299,15 +299,15 @@ def _lines(
             at -= 2
             out[at], out[at + 1] = TAB, ZERO + answers[row]
         level, node, last = 0, start[row + 1] - 1, token_start[row + 1] - 1
-        for place in range(last, token_start[row] - 1, -1):
-            token = tokens[place]
+        for position in range(last, token_start[row] - 1, -1):
+            token = tokens[position]
             kind = kinds[token]
             if kind == _OPEN:
                 level -= 1
                 if level < 0 or arguments[level] != arity[owner[level]] or spelled[symbol[owner[level]], 1] != token:
                     return at, row
             else:
-                if kind == _FOREIGN or (level == 0 and place < last) or node < start[row]:
+                if kind == _FOREIGN or (level == 0 and position < last) or node < start[row]:
                     return at, row
                 if level:
                     arguments[level - 1] += 1

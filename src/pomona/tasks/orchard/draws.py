@@ -1,8 +1,8 @@
-"""ORCHARD's examples by number: grown, spelled as tokens, written down. Compiled; what is drawn is `tasks.orchard`'s.
+"""Compiled drawing of ORCHARD's examples by number; `tasks.orchard.task` says what to draw.
 
-A *kind* is a row of a table: the depths of an example's trees, then the dependency depths that they must have (0: any).
-Draw number n takes its kind and all else from the stream of that number, so `scan`, which only looks at draws, and
-`build`, which writes the chosen ones down, see the same trees.
+A *kind* of example is a row of a table: the depths of its trees, then their dependency depths (0: any). All random
+choices of draw number n come from the stream of that number. So `scan`, which only computes content keys, and `build`,
+which writes the chosen draws to arrays, see the same trees.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def _draw(
     key: np.uint64, number: int, table: Ints, upto: Floats, grammar: Grammar, references: int, nodes: Nodes,
     order: Ints, told: Ints, ends: Ints,
 ) -> int:  # fmt: skip
-    """Draw `number`: its kind, with the trees in `nodes`, their ends in `ends`; or TOO_SMALL or UNDECIDED."""
+    """Draw the trees of `number` into `nodes`, their ends into `ends`. Returns the kind, TOO_SMALL or UNDECIDED."""
     width = table.shape[1] // 2
     state, gamma = open_stream(key, number)
     state += gamma
     random = float(mix(state) >> np.uint64(11)) / 9007199254740992.0
     kind = min(int(np.searchsorted(upto, random, "right")), len(upto) - 1)
-    none = int(table[0, 0]) * 0  # a literal 0 would have everything below compiled twice
+    none = int(table[0, 0]) * 0  # a literal 0 would compile everything below twice
     at, known, previous = none, none, none  # the last two: positions in the level orders of the earlier trees
     for tree in range(width):
         low = previous if references == 1 else none
@@ -54,57 +54,58 @@ def _draw(
         if grammar.copying and tree < width - 1:
             previous = known
             known = level_order(nodes.level, begin, at, order, known)
-            for place in range(previous, known):
-                told[place] = nodes.value[order[place]]
+            for position in range(previous, known):
+                told[position] = nodes.value[order[position]]
     return kind
 
 
 @compiled
 def _spell(nodes: Nodes, ends: Ints, grammar: Grammar, digits: bool, tokens: Ints) -> int:
-    """The tokens of an example, written to the end of `tokens`; where they begin.
+    """Write the tokens of an example to the end of `tokens`. Returns where they begin.
 
-    Post-order read backwards meets a list's `]` first and its operator after its arguments, so tokens come last first.
+    The nodes are visited in reverse post-order, which gives the tokens from last to first: a list's `]`, its arguments,
+    then its operator.
     """
     delimiter = 10 + len(grammar.operators)
     closing, copy = delimiter + 1, delimiter + 2
     opened, left = np.empty(grammar.cap + 2, np.int64), np.empty(grammar.cap + 2, np.int64)
-    place = len(tokens)
+    begin = len(tokens)
     for tree in range(len(ends) - 1, -1, -1):
         level = 0
         for node in range(ends[tree] - 1, (ends[tree - 1] if tree else 0) - 1, -1):
             if nodes.arity[node]:
-                place -= 1
-                tokens[place] = closing
+                begin -= 1
+                tokens[begin] = closing
                 opened[level], left[level] = nodes.symbol[node], nodes.arity[node]
                 level += 1
                 continue
             quoted = nodes.quoted[node]
             if quoted >= 0:
-                place -= 1
-                tokens[place] = closing
+                begin -= 1
+                tokens[begin] = closing
                 if digits or quoted < 10:
                     while True:
-                        place -= 1
-                        tokens[place] = quoted % 10
+                        begin -= 1
+                        tokens[begin] = quoted % 10
                         quoted //= 10
                         if quoted == 0:
                             break
                 else:
-                    place -= 1
-                    tokens[place] = copy + quoted - 9
-            place -= 1
-            tokens[place] = copy if nodes.quoted[node] >= 0 else nodes.symbol[node]
+                    begin -= 1
+                    tokens[begin] = copy + quoted - 9
+            begin -= 1
+            tokens[begin] = copy if nodes.quoted[node] >= 0 else nodes.symbol[node]
             while level:
                 left[level - 1] -= 1
                 if left[level - 1]:
                     break
                 level -= 1
-                place -= 1
-                tokens[place] = opened[level]
+                begin -= 1
+                tokens[begin] = opened[level]
         if tree:
-            place -= 1
-            tokens[place] = delimiter
-    return place
+            begin -= 1
+            tokens[begin] = delimiter
+    return begin
 
 
 @compiled
@@ -112,7 +113,7 @@ def scan(
     key: np.uint64, first: int, count: int, table: Ints, upto: Floats, grammar: Grammar, references: int, digits: bool,
     code: Ints,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.int64], bool]:  # fmt: skip
-    """Number, content key and kind of each accepted draw; False where a token has no code yet."""
+    """Number, content key and kind of each accepted draw; the last result is False if a token has no code."""
     numbers, bins, keys = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.uint64)
     room = 1024
     nodes, order, told = _nodes(room), np.empty(room, np.int64), np.empty(room, np.int64)
@@ -129,10 +130,10 @@ def scan(
         if kind == UNDECIDED:
             continue
         content = KEY_SEED
-        for place in range(_spell(nodes, ends, grammar, digits, tokens), len(tokens)):
-            if tokens[place] >= len(code):
+        for position in range(_spell(nodes, ends, grammar, digits, tokens), len(tokens)):
+            if tokens[position] >= len(code):
                 return numbers[:0], keys[:0], bins[:0], False
-            content = absorb(content, code[tokens[place]])
+            content = absorb(content, code[tokens[position]])
         numbers[kept], keys[kept], bins[kept] = number, mix(content), kind
         kept += 1
     return numbers[:kept].copy(), keys[:kept].copy(), bins[:kept].copy(), True
@@ -143,7 +144,7 @@ def build(
     key: np.uint64, numbers: Ints, first: int, token_start: Ints, start: Ints, tokens: Ints, symbol: Ints,
     parent: Ints, link: Ints, values: Ints, table: Ints, upto: Floats, grammar: Grammar, references: int, digits: bool,
 ) -> int:  # fmt: skip
-    """The same draws again, this time written down from row `first` on; how many rows the arrays had room for."""
+    """Write these draws to the arrays, from row `first` on. Returns the number of rows that fit."""
     width = table.shape[1] // 2
     room = 1024
     nodes, order, told = _nodes(room), np.empty(room, np.int64), np.empty(room, np.int64)
@@ -159,8 +160,8 @@ def build(
         base, word, size = start[row * width], token_start[row], len(spelled) - begin
         if base + ends[width - 1] > len(symbol) or word + size > len(tokens):
             return row
-        for place in range(size):
-            tokens[word + place] = spelled[begin + place]
+        for position in range(size):
+            tokens[word + position] = spelled[begin + position]
         token_start[row + 1] = word + size
         tree, foot, high = 0, 0, 0
         for node in range(ends[width - 1]):

@@ -1,11 +1,11 @@
-"""The original ORCHARD files, as fairseq reads them: train.input, an example a line, and train.label beside it.
+"""The original ORCHARD files for fairseq: train.input, one example a line, and train.label beside it.
 
     train.input    [MAX 2 6 0 1 ] X [COPY 1 ]
     train.label    6,2
 
-Either of the two names the pair. Without a .label file the answers are worked out, and the corpus's origin says so. One
-file with both, a tab between them and either of them first, is read as well. A source longer than fairseq's limit of
-1,024 tokens, where the original stops, is written whole, with a warning.
+The name of either file stands for both. Without a .label file the answers are computed, and the corpus's origin says
+so. A single file with source and label, in either order and separated by a tab, can be read too. Sources longer than
+fairseq's limit of 1,024 tokens, at which the original stops, are written whole, with a warning.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FAIRSEQ_LIMIT = 1024  # tokens of a source, fairseq's default
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """Lists with an X between them, or the labels of such a file."""
+    """Whether the file holds lists with an X between them, or the labels of such a file."""
     if path.suffix == LABELS and path.with_suffix(SUFFIX).is_file():
         return True
     first = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
@@ -58,7 +58,7 @@ def read(path: Path) -> Corpus:
 
 
 def _read_table(data: bytes, path: Path) -> Corpus:
-    """Source and label on one line, in the order of the first line."""
+    """Read source and label from each line; the first line shows their order."""
     rows = [line.split(b"\t") for line in data.removesuffix(b"\n").split(b"\n")]
     for number, row in enumerate(rows, 1):
         if len(row) != 2:
@@ -84,14 +84,14 @@ def _answers(data: bytes, width: int, path: Path) -> npt.NDArray[np.int16]:
         if len(parts) != width or not all(len(part) == 1 and part.isdigit() for part in parts):
             shown = line[:40].decode("utf-8", "replace")
             wanted = ",".join("6274"[:width])
-            message = f"a label is {width} digits with commas between, as {wanted}; got {shown!r}"
+            message = f"a label is {width} digits with commas between, for example {wanted}; got {shown!r}"
             raise FormatError(message, path=path, line=number)
         answers.append([int(part) for part in parts])
     return np.array(answers, np.int16).reshape(-1, width)
 
 
 class Writer:
-    """Two files; the labels appear with the sources, when both are whole."""
+    """Writes two files, which appear together when both are complete."""
 
     def __init__(self, path: Path, shown: Path) -> None:
         if shown.suffix != SUFFIX:

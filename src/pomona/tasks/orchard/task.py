@@ -1,29 +1,29 @@
-"""ORCHARD (Pung and Chan 2021): two trees, the second of which quotes nodes of the first; both are answered.
+"""ORCHARD (Pung and Chan 2021): two trees, the second of which quotes nodes of the first. The answer has two values.
 
     [MAX 2 6 0 1 ] X [COPY 1 ]   ->   6, 2
 
-A tree is an operator with a left and a right child, each an operator with probability `branching`, else a terminal of
-one or two integers 0-9. In the second tree a terminal is with probability `copying` a COPY n instead: the value of the
-n-th node of the first tree in level order, counted from 0, operators and integers alike. Easy, medium and hard are
-copying = 0, 0.5 and 1; the variants are FIRST-LAST and MIN-MAX.
+A tree is an operator with two children. Each child is an operator with probability `branching`, else a terminal of one
+or two integers 0-9. In the second tree a terminal is, with probability `copying`, a COPY n instead: the value of node n
+of the first tree in level order, counted from 0, operators and integers alike. The difficulties easy, medium and hard
+are copying = 0, 0.5 and 1; the variants are FIRST-LAST and MIN-MAX.
 
-A COPY is one leaf named COPY whose `link` leads back to the quoted node. Its argument is the position of that node; it
-is not a node itself and occurs in the tokens only. With more than two `trees`, each may quote earlier ones
-(`references`), and positions count through all the earlier trees.
+A COPY is one leaf named COPY whose `link` leads back to the quoted node. Its argument, the position of that node, is a
+token but not a node. With more than two `trees`, each may quote earlier ones (`references`), and positions count
+through all earlier trees.
 
 Splits: train, dev and test hold trees of the `depths` 3 to 6 in equal shares; in test-3 .. test-12 both trees have
 exactly that depth. Each split is sampled independently. The paper's text and its code differ in four places:
 
     shape      code: an operator on the last level has one child; binary: two, as everywhere
     pairing    how the depths of the two trees go together in train, dev and test. code: trees are drawn until both
-               find room in the bins of their depths, which ties the depths together; uniform: all pairs; equal: d1 = d2
-    copies     word: COPY's argument is one token, so long ones are never seen in training; digits: one token a digit
+               fit into the bins of their depths, so the depths are dependent; uniform: all pairs; equal: d1 = d2
+    copies     word: COPY's argument is one token, so training lacks large ones; digits: one token a digit
     target     two: a tuple of answers; pair: one outcome "6,2" of 100, as in the code
 
-The splits test-3 to test-5 differ from train in shape as well: they are grown in that many levels, train in 6. The
-splits iid-3 .. iid-6 are grown like train. `cap` grows everything in the same number of levels, so that depth is all
-that differs. With `dependency` = full, an answer depends on as many operators as its tree is deep; with balanced, on
-any number of them in equal shares (see `pomona.trees.growing`).
+The splits test-3 to test-5 also differ from train in shape: their trees have that many levels to grow in, those of
+train have 6. The splits iid-3 .. iid-6 are grown like train. `cap` gives all trees the same number of levels, so that
+only the depth differs. With `dependency` = full, an answer depends on as many operators as its tree is deep; with
+balanced, on any number of them in equal shares (see `pomona.trees.growing`).
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Orchard(Task):
         if self.cap is not None and not deepest <= self.cap <= 60:
             raise SpecError(f"cap = {self.cap}: trees of depth {deepest} need as many levels, and 60 are the most")
         if self.pool:
-            raise SpecError(f"pool = {self.pool}: every split of orchard is a run of its own; there is no common pool")
+            raise SpecError(f"pool = {self.pool}: the splits of orchard are sampled independently, without a pool")
         numbers = [operator.number for operator in operators]
         if self.dependency != "natural" and INTERPRETED in numbers:
             raise SpecError(f"dependency = {self.dependency!r} works with built-in operators only")
@@ -146,7 +146,7 @@ class Orchard(Task):
         return dataclasses.replace(self, shift=(), **{**fixed, **self.shifted_settings(split)})
 
     def disjoint_from(self, other: Task) -> bool:
-        """Trees of different depths are different trees."""
+        """Distributions with disjoint depths cannot share an example."""
         return isinstance(other, Orchard) and (self.depths[0] > other.depths[1] or other.depths[0] > self.depths[1])
 
     @property
@@ -171,15 +171,15 @@ class Orchard(Task):
         return self.copying > 0 and self.trees > 1
 
     def vocabulary(self, numbers: int = 10) -> tuple[str, ...]:
-        """Tokens: what every example may hold, and COPY's arguments from 10 to below `numbers`."""
+        """All tokens, with the arguments of COPY below `numbers`."""
         words = (*DIGITS, *(f"[{name}" for name in self.operators), "X", "]")
         return (*words, "[COPY", *map(str, range(10, numbers))) if self.quoting else words
 
     def words(self) -> tuple[str, ...]:
         """Digits, operators, marks and, as arguments of COPY, every position that a tree of training can have.
 
-        A position that no training tree is large enough for stays unknown to a model, as in the paper; one that is
-        merely rare does not, whichever examples come first.
+        A position beyond every possible training tree is unknown to a model, as in the paper. A rare position is known,
+        even if no training example has it.
         """
         train = self.distribution("train")
         assert isinstance(train, Orchard)
@@ -187,7 +187,7 @@ class Orchard(Task):
 
     @property
     def positions(self) -> int:
-        """Of the distribution of a split: how many nodes the trees that can be quoted have at most."""
+        """Of the distribution of a split: the largest possible number of nodes that can be quoted."""
         depth = self.depths[1]
         arguments = 1 if self.shape == "code" and depth == self.cap else 2  # of the deepest operators
         operators, terminals = (1 << depth) - 1, arguments << (depth - 1)
@@ -196,7 +196,7 @@ class Orchard(Task):
         return first + later * (self.trees - 2 if self.references != "first" else 0)
 
     def outcomes(self) -> tuple[Outcome, ...] | None:
-        """The digits and, with one target for all trees, every row of digits; None with operators of the user's own."""
+        """The digits and, with one target for all trees, every row of digits; None with user-defined operators."""
         if self._interpreted:
             return None
         digits: tuple[Outcome, ...] = tuple(range(10))
@@ -224,11 +224,11 @@ class Orchard(Task):
         numbers = 256
         while True:
             arguments = (self._grammar(SHAPES), REFERENCES.index(self.references), self.copies == "digits")
-            found, keys, bins, enough = scan(
+            accepted, keys, bins, enough = scan(
                 key, first, count, table, upto, *arguments, codes(self.vocabulary(numbers))
             )
             if enough:
-                return Scan(found, keys, bins if self.bins() else None)
+                return Scan(accepted, keys, bins if self.bins() else None)
             numbers *= 2
             if numbers > LARGEST:
                 raise SpecError(f"trees of more than {LARGEST:,} nodes; set copies='digits', or grow smaller ones")
@@ -237,7 +237,7 @@ class Orchard(Task):
         numbers = np.asarray(numbers, np.int64)
         token_start = np.zeros(len(numbers) + 1, np.int64)
         start = np.zeros(len(numbers) * self.trees + 1, np.int64)
-        # Sizes grow with the square of the depth; memory that is never touched costs nothing, a second go does.
+        # Sizes grow with the square of the depth. Unused memory costs nothing, a second attempt does.
         room = (32 + 3 * self.trees * self.depths[1] ** 2 // 2) * len(numbers) + 8192
         tokens, symbol, values = np.empty(room, np.uint16), np.empty(room, np.int16), np.empty(room, np.int16)
         parent, link = np.empty(room, np.int32), np.empty(room, np.int32)
@@ -270,15 +270,15 @@ def answered(
     if not paired:
         return digits, answers
     rows = itertools.product(digits, repeat=answers.shape[1])
-    place = np.zeros(len(answers), np.int64)
+    row_number = np.zeros(len(answers), np.int64)
     for column in answers.T:
-        place = place * len(digits) + column
-    return (*digits, *(",".join(map(str, row)) for row in rows)), (len(digits) + place[:, None]).astype(np.int16)
+        row_number = row_number * len(digits) + column
+    return (*digits, *(",".join(map(str, row)) for row in rows)), (len(digits) + row_number[:, None]).astype(np.int16)
 
 
 @lru_cache(maxsize=64)
 def _classes(split: Orchard, key: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """The kinds of example in a split: depths and dependency depths (0: any) of the trees, rows of each, cumulated."""
+    """The kinds of example in a split (depths and dependency depths), their rows, and cumulative probabilities."""
     low, high = split.depths
     if low == high:
         depths, counts = np.full((1, split.trees), low), np.array([split.rows])
@@ -292,7 +292,7 @@ def _classes(split: Orchard, key: int) -> tuple[npt.NDArray[np.int64], npt.NDArr
     else:
         each = range(low, high + 1)
         kinds = (
-            [(one,) * split.trees for one in each]
+            [(depth,) * split.trees for depth in each]
             if split.pairing == "equal"
             else itertools.product(each, repeat=split.trees)
         )
@@ -312,5 +312,5 @@ def _classes(split: Orchard, key: int) -> tuple[npt.NDArray[np.int64], npt.NDArr
 
 
 def _shared(rows: int, among: int) -> npt.NDArray[np.int64]:
-    """Rows shared out evenly; what is left over goes at even distances."""
+    """Rows divided evenly; the remainder is spread at even distances."""
     return np.diff(np.arange(among + 1) * rows // among)

@@ -1,9 +1,9 @@
-"""ORCHARD's lines: several trees on a line, `X` between them, COPY by level-order position; read exactly.
+"""Read ORCHARD's lines: trees with `X` between them, and COPY with level-order positions.
 
-    [MAX 2 6 0 1 ] X [MIN [COPY 1 ] 7 ]       `]` may be glued to what stands before it, as the paper prints it
+    [MAX 2 6 0 1 ] X [MIN [COPY 1 ] 7 ]       `]` needs no space before it, as the paper prints it
 
 An argument of COPY is one token, `[COPY 37 ]`, or one token a digit, `[COPY 3 7 ]`; integers elsewhere have one digit.
-`pomona.trees.links` says what positions are, and writes.
+`pomona.trees.links` defines positions and writes such lines.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FAULTS = {
     3: "this list is empty; a list has at least one argument",
     4: "the line ends before a list is closed",
     5: "a tree is missing here",
-    6: "{piece!r} comes after the end of a tree; between trees stands X",
+    6: "{piece!r} comes after the end of a tree; write X between trees",
     7: "the line ends in CR LF; save the file with Unix line ends (LF), for example with dos2unix",
     9: "COPY has one argument: a number, or its digits one by one",
     10: "the line is empty",
@@ -53,7 +53,7 @@ def read(text: str) -> Forest:
 
 
 def parse(data: bytes, *, path: str | Path, answers: npt.NDArray[np.int16] | None = None) -> Corpus:
-    """A corpus of all the lines; node values are worked out, and the targets too where no answers are given."""
+    """A corpus of all lines. Node values are computed and, without `answers`, the targets too."""
     if data.startswith(b"\xef\xbb\xbf"):
         message = "the file begins with a byte order mark; save it as UTF-8 without one"
         raise FormatError(message, path=path, line=1, column=1)
@@ -75,7 +75,7 @@ def parse(data: bytes, *, path: str | Path, answers: npt.NDArray[np.int16] | Non
         shown = piece[0].decode("utf-8", "replace") if piece else ""
         message = _FAULTS[fault].format(piece=shown, operators=" ".join(f"[{name}" for name in names))
         raise FormatError(message, path=path, line=1 + data.count(b"\n", 0, begin), column=at - begin + 1)
-    # Keep the operators in use, in their order, and the vocabulary as the generator has it.
+    # Keep the operators in use, in their order; the vocabulary is that of the generator.
     plain = 13 + len(names)
     used = np.flatnonzero(np.bincount(symbol, minlength=11 + len(names)))
     kept = [row for row in range(len(names)) if 10 + row in used]
@@ -127,7 +127,7 @@ def _parse(
     level_of = np.empty(size + 1, np.int64)
     copy = len(spellings) - 1
     delimiter = 10 + copy
-    at, place, node = 0, 0, 0
+    at, token, node = 0, 0, 0
     for line in range(lines):
         known, tree, base, high, level = 0, 0, node, 0, 0
         quoting, argument, pieces, done = False, 0, 0, False
@@ -149,8 +149,8 @@ def _parse(
                 known = level_order(level_of, base, node, order, known)
                 start[line * width + tree + 1] = node
                 tree, base, high, done = tree + 1, node, 0, False
-                tokens[place] = delimiter
-                place, at = place + 1, at + 1
+                tokens[token] = delimiter
+                token, at = token + 1, at + 1
                 continue
             if done:
                 return tokens, token_start, symbol, parent, link, start, (6, at)
@@ -168,12 +168,12 @@ def _parse(
                     return tokens, token_start, symbol, parent, link, start, (1, here)
                 if which == copy:
                     quoting, argument, pieces = True, 0, 0
-                    tokens[place] = delimiter + 2
+                    tokens[token] = delimiter + 2
                 else:
                     operator[level], began[level] = which, high
-                    tokens[place] = 10 + which
+                    tokens[token] = 10 + which
                     level += 1
-                place += 1
+                token += 1
                 continue
             if _ZERO <= byte <= _NINE:
                 number = 0
@@ -186,8 +186,8 @@ def _parse(
                     return tokens, token_start, symbol, parent, link, start, (13, here)
                 if at > here + 1 and (byte == _ZERO or pieces):  # 07, or a number after another
                     return tokens, token_start, symbol, parent, link, start, (9, here)
-                tokens[place] = number if at == here + 1 else delimiter + 3 + number - 10
-                place += 1
+                tokens[token] = number if at == here + 1 else delimiter + 3 + number - 10
+                token += 1
                 if quoting:
                     if pieces and (argument == 0 or (argument > 9 and pieces == 1)):
                         return tokens, token_start, symbol, parent, link, start, (9, here)
@@ -198,8 +198,8 @@ def _parse(
                 symbol[node], level_of[node], finished = number, level, True
             elif byte == _CLOSE:
                 at += 1
-                tokens[place] = delimiter + 1
-                place += 1
+                tokens[token] = delimiter + 1
+                token += 1
                 if quoting:
                     if pieces == 0:
                         return tokens, token_start, symbol, parent, link, start, (9, here)
@@ -214,8 +214,8 @@ def _parse(
                     level -= 1
                     if began[level] == high:
                         return tokens, token_start, symbol, parent, link, start, (3, here)
-                    for one in range(began[level], high):
-                        parent[child[one]] = node - base
+                    for argument_at in range(began[level], high):
+                        parent[child[argument_at]] = node - base
                     high = began[level]
                     symbol[node], level_of[node] = 10 + operator[level], level
                 finished = True
@@ -231,6 +231,6 @@ def _parse(
         if tree + 1 < width:
             return tokens, token_start, symbol, parent, link, start, (11, at)
         start[line * width + tree + 1] = node
-        token_start[line + 1] = place
+        token_start[line + 1] = token
         at += 1
-    return tokens[:place], token_start, symbol[:node], parent[:node], link[:node], start, (0, 0)
+    return tokens[:token], token_start, symbol[:node], parent[:node], link[:node], start, (0, 0)
