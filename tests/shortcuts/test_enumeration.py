@@ -175,3 +175,21 @@ def test_the_root_list_is_the_same_information_for_values_of_any_kind() -> None:
     assert keys[5, 0] == -1
     digits = Corpus.of_trees(Forest.from_nested([("MAX", "1", ("MIN", "2", "3")), ("MAX", ("MIN", "2"), "1")]))
     np.testing.assert_array_equal(enumeration.own_leaves(digits), root_list(digits)[:, 0, 1:3])
+
+
+def test_answers_that_training_never_shows_are_computed_from_the_trees() -> None:
+    """Sequences: no whole answer of the test occurs in training, so look-ups know none and evaluators all."""
+    name = "CAT of a test"
+    define_operator(Operator(name, lambda parts: tuple(symbol for part in parts for symbol in part)))
+    try:
+        rule = {letter: (letter,) for letter in "abcdef"}.__getitem__
+        train = Corpus.of_trees(Forest.from_nested([(name, "a", (name, "b", "c")), (name, "c", (name, "a", "a"))]), rule)
+        test = Corpus.of_trees(Forest.from_nested([(name, "d", (name, "e", "f")), (name, (name, "f", "e"), "d")]), rule)
+        found = ladder(test, train, levels=2)
+        assert found["most frequent answer"].accuracy == found["surface counts"].accuracy == 0.0
+        assert found["top 2 levels"].accuracy == 1.0
+        right = [test[row].target[0] for row in range(2)]
+        assert effective_depth(test, right, train=train).depth == float("inf")
+        assert effective_depth(test, [None, None], train=train).margin == 0.0
+    finally:
+        OPERATORS.pop(name)

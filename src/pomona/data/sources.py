@@ -40,7 +40,7 @@ def corpus_from(
         if formats.FORMATS.has_suffix(source):
             raise FormatError("there is no such file", path=source) from None
         raise SpecError(f"there is no file {source!r}, and {error}") from None
-    return generate(source, split=split, seed=seed, size=size, **(settings or {}))
+    return generate(TASKS.build(source, settings or {}), split=split, seed=seed, size=size)
 
 
 def training_for(corpus: Corpus) -> Corpus | None:

@@ -105,7 +105,14 @@ def check_count(chosen: ItemMeasure, count: int) -> None:
 
 def with_measures(evaluation: Evaluation, names: Iterable[str]) -> Evaluation:
     """The evaluation with these measures of it; a name may carry settings, for example topsim:method=kendall."""
-    measures = {name: apply(from_text(name), evaluation) for name in names}
+    measures = {}
+    for name in names:
+        chosen = from_text(name)
+        try:
+            measures[name] = apply(chosen, evaluation)
+        except MeasureError as error:
+            message = str(error)
+            raise MeasureError(message if message.startswith(chosen.name) else f"{chosen.name}: {message}") from error
     return dataclasses.replace(evaluation, measures={**evaluation.measures, **measures})
 
 

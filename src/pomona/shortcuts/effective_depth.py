@@ -170,7 +170,7 @@ def effective_depth(
     rivals = {
         rung.name: rung.answers[:, question] for rung in shortcuts.lookups(corpus, train) if rung.answers is not None
     }
-    shares = {name: float((looked_up == given).mean()) for name, looked_up in rivals.items()}
+    shares = {name: float(((looked_up == given) & (looked_up >= 0)).mean()) for name, looked_up in rivals.items()}
     rival = max(shares, key=lambda name: shares[name])
     return EffectiveDepth(
         depth=_depth(best, levels),

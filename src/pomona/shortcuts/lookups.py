@@ -81,7 +81,7 @@ class Learner:
             mine, theirs = asked(corpus).shape[1], wanted.shape[1]
             if mine != theirs:
                 raise MeasureError(f"the training corpus asks {theirs} questions an example, this one {mine}")
-            if not (_translated(train, wanted, corpus) >= 0).all(axis=1).any():
+            if not (_translated(train, wanted, corpus) >= 0).all(axis=1).any() and not _has_rules(corpus):
                 raise MeasureError("the training corpus has none of these answers")
             self.folds, self.source = [(train, everything)], repr(train)
         else:
@@ -120,6 +120,9 @@ class Learner:
         for train, rows in self.folds:
             wanted = _translated(train, asked(train), self.corpus)
             usable = np.flatnonzero((wanted >= 0).all(axis=1))[:FEATURES_FROM]
+            if not len(usable):  # training has none of these answers
+                answers[rows] = -1
+                continue
             train, wanted = train.take(usable), wanted[usable]
             words = tuple(train.vocabulary[word] for word in np.unique(train.tokens).tolist())
             mine, theirs = _counts(train, words), _counts(self.corpus.take(rows), words)
@@ -136,6 +139,15 @@ class Learner:
             evaluated = _from_the_top(self.corpus.take(rows), train, levels, by_hand)
             answers[rows] = evaluated.reshape(len(rows), self.corpus.width, -1)
         return answers
+
+
+def _has_rules(corpus: Corpus) -> bool:
+    """Whether evaluators of the top levels apply, which can compute answers that training never showed."""
+    try:
+        enumeration.check_evaluable(corpus)
+    except MeasureError:
+        return truncation.applies(corpus)
+    return True
 
 
 def _from_the_top(corpus: Corpus, train: Corpus, levels: int, by_hand: bool) -> Ints:
@@ -202,7 +214,9 @@ def nothing(corpus: Corpus) -> Ints:
 
 
 def _mode(answers: Ints) -> int:
-    return int(np.argmax(np.bincount(answers[answers >= 0], minlength=1)))
+    """The most frequent answer; -1, which is never right, where none is known."""
+    counts = np.bincount(answers[answers >= 0], minlength=1)
+    return int(np.argmax(counts)) if counts.any() else -1
 
 
 def _codes(corpus: Corpus) -> Ints:

@@ -27,8 +27,9 @@ def corpora(recipe: Recipe) -> tuple[Corpus, Corpus]:
     if Path(recipe.data).is_file():
         train, dev = _split(formats.read(recipe.data), recipe)
     else:
-        train = generate(recipe.data, "train", recipe.data_seed, recipe.rows, **recipe.data_settings)
-        dev = generate(recipe.data, recipe.select_on, recipe.data_seed, **recipe.data_settings)[: recipe.dev_rows]
+        task = TASKS.build(recipe.data, recipe.data_settings)
+        train = generate(task, "train", recipe.data_seed, recipe.rows)
+        dev = generate(task, recipe.select_on, recipe.data_seed)[: recipe.dev_rows]
     train, dev = _admitted(train, recipe), _without(dev, _excluded(recipe))
     for name, corpus in (("train", train), ("dev", dev)):
         if not len(corpus):
@@ -50,7 +51,7 @@ def _split(corpus: Corpus, recipe: Recipe) -> tuple[Corpus, Corpus]:
 def fresh_corpus(recipe: Recipe, epoch: int, held_out: Keys) -> Corpus:
     """New training examples for a later epoch, without those whose keys are held out."""
     seed = int(stream_key("fresh", recipe.data_seed, epoch)) >> 1
-    drawn = generate(recipe.data, "train", seed, recipe.rows, **recipe.data_settings)
+    drawn = generate(TASKS.build(recipe.data, recipe.data_settings), "train", seed, recipe.rows)
     return _admitted(_without(drawn, held_out), recipe)
 
 

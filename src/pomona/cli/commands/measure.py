@@ -75,13 +75,8 @@ def measure(
 
 
 def _measure(name: str, settings: dict[str, Any]) -> Measure:
-    from pomona.base.errors import SpecError
     from pomona.evaluation.measure import MEASURES
 
-    try:
-        MEASURES.entry(name)
-    except SpecError as error:
-        raise typer.BadParameter(str(error), param_hint="NAME") from None
     return MEASURES.build(name, settings)
 
 
