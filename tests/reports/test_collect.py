@@ -107,7 +107,7 @@ class TestTheExamples:
         add_run(tmp_path / "run", Recipe("lstm", data_settings=SMALL), corpus, said(corpus, 0.7, 1), "strange")
         (test,) = collect(gather([tmp_path / "run"]), ["listops/d20s:dev:3"]).tests
         assert test.corpus is not None
-        with pytest.raises(SpecError, match="the seed 'x' is no number"):
+        with pytest.raises(SpecError, match="the seed 'x' is not a number"):
             collect(gather([tmp_path / "run"]), ["listops/d20s:dev:x"])
         with pytest.raises(SpecError, match="there is no file"):
             collect(gather([tmp_path / "run"]), ["listopps"])

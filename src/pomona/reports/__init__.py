@@ -2,7 +2,7 @@
 
     report(["runs/tree", "runs/lstm", "results/listops_2018.json"], "report")
 
-    inputs    the arguments, told apart by their content         plots     each plot once, as Vega-Lite
+    inputs    run folders and files, by their content            plots     every plot, as Vega-Lite
     collect   tests, baselines and evaluations of the runs       tables    the tables, as rows of text
     packing   examples and answers in few bytes                  figures   the plots as SVG and PDF, for papers
     page      the page itself, and its security policy           assets    its template, style and scripts

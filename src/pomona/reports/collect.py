@@ -1,12 +1,12 @@
-"""What a report shows, as values: the tests, their baselines, and the evaluation of every run on them.
+"""Collect what a report shows: the tests, their baselines, and the evaluation of every run on them.
 
     collected = collect(gather(["runs/tree", "runs/lstm"]), data=["data/test.parquet"])
     collected.tests[0].corpus, collected.tests[0].baselines, collected.tests[0].entries[0].evaluation
 
-A run keeps its answers and the fingerprint of the examples it answered, not the examples. They are looked for among the
-sources that were named, the splits of the run's own task, and the files that its recipe mentions, and are used only if
-the fingerprint is the same. Then the answers are evaluated anew, as `pomona evaluate` does. Otherwise the report shows
-the evaluation that the run kept in scores.json and says how to name the examples.
+A run keeps its answers and the fingerprint of the examples, not the examples themselves. They are searched for in the
+sources that the user named, the files in the run's recipe, and the splits of its task. Examples with the same
+fingerprint are used to evaluate the answers again, as `pomona evaluate` does. If there are none, the report shows the
+evaluation in the run's scores.json and says how to name the examples.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """One model on one test: the evaluation as a dictionary, and the evaluation itself where the examples are there."""
+    """One model on one test: its scores as a dictionary and, if the examples were found, its evaluation."""
 
-    run: int  # its place among the names of the report
-    scores: Mapping[str, Any]  # as `Evaluation.as_dict` gives it; empty if only predictions were kept
+    run: int  # its index among the names of the report
+    scores: Mapping[str, Any]  # as `Evaluation.as_dict` returns them; empty if only predictions were kept
     predictions: Predictions | None = None
     evaluation: Evaluation | None = None
 
@@ -107,7 +107,7 @@ def collect(inputs: Inputs, data: Sequence[str] = (), say: Say = lambda text: No
 
 
 def _told_apart(tests: Sequence[Test]) -> tuple[Test, ...]:
-    """Tests of the same name, which were different corpora, with a piece of their fingerprints."""
+    """Tests with distinct names: different corpora of one name get the beginning of their fingerprint."""
     counts = Counter(test.name for test in tests)
     return tuple(
         replace(test, name=f"{test.name} ({test.fingerprint[:6]})") if counts[test.name] > 1 else test for test in tests
@@ -115,7 +115,7 @@ def _told_apart(tests: Sequence[Test]) -> tuple[Test, ...]:
 
 
 def distinct(paths: Sequence[Path]) -> list[str]:
-    """A short name for each path: its last parts, as many as tell it from the others.
+    """A short name for each path: its last parts, as many as are needed to make the names different.
 
     >>> distinct([Path("runs/a/seed-0"), Path("runs/b/seed-0"), Path("runs/lstm")])
     ['a/seed-0', 'b/seed-0', 'lstm']
@@ -138,7 +138,7 @@ def distinct(paths: Sequence[Path]) -> list[str]:
 
 
 class _Kept(NamedTuple):
-    """What one run, or one file of an evaluation, has kept of one test."""
+    """What a run, or the file of an evaluation, holds about one test."""
 
     name: str
     run: int
@@ -171,7 +171,7 @@ def _test(fingerprint: str, kept: Sequence[_Kept], runs: Sequence[Run], finder: 
 
 
 def _entry(kept: _Kept, baselines: Baselines, notes: list[str]) -> Entry:
-    """The evaluation of the answers that a run has kept; scores of trees and further measures are taken as kept."""
+    """Evaluate the answers of a run again; its scores of trees and further measures are not recomputed."""
     if kept.predictions is None:
         return Entry(kept.run, kept.scores)
     as_kept = {key: kept.scores[key] for key in ("trees", "measures") if kept.scores.get(key)}
@@ -194,7 +194,7 @@ class _Finder:
     """Corpora by fingerprint; every source is read or generated once."""
 
     def __init__(self, sources: Sequence[str]) -> None:
-        self.corpora = [_named(source) for source in sources]  # what was named must be there
+        self.corpora = [_named(source) for source in sources]  # a source that the user named must exist
         self.known = {corpus.fingerprint: corpus for corpus in self.corpora}
         self.tried: set[Any] = set()
 
@@ -206,7 +206,7 @@ class _Finder:
                     return self.known[fingerprint]
                 if key not in self.tried:
                     self.tried.add(key)
-                    with suppress(PomonaError):  # a file or split that is gone is not the one we look for
+                    with suppress(PomonaError):  # a source that cannot be read is skipped
                         self.corpora.append(make())
                         self.known[self.corpora[-1].fingerprint] = self.corpora[-1]
         if fingerprint not in self.known:
@@ -240,5 +240,7 @@ def _named(source: str) -> Corpus:
     task, _, rest = source.partition(":")
     split, _, seed = rest.partition(":")
     if not (seed or "0").isdecimal():
-        raise SpecError(f"{source!r}: the seed {seed!r} is no number; write task:split:seed, as in listops/d20s:test:7")
+        raise SpecError(
+            f"{source!r}: the seed {seed!r} is not a number; write task:split:seed, for example listops/d20s:test:7"
+        )
     return corpus_from(task, split=split or "test", seed=int(seed or 0))

@@ -1,4 +1,4 @@
-"""The plots for a paper, as SVG and PDF, and the chart library for the page: both from `vl-convert-python`.
+"""Write plots as SVG and PDF, and get the chart library for the page; both need `vl-convert-python`.
 
     write(plots, Path("report/figures"))         # accuracy-nesting-1.svg, accuracy-nesting-1.pdf, ...
 
@@ -22,18 +22,18 @@ WIDTH = 430  # of a figure's plotting area, in points
 
 
 def for_page(spec: dict[str, Any]) -> dict[str, Any]:
-    """A plot as wide as its place on the page, in the ink of the text."""
+    """A plot as wide as its container on the page, in the colour of the text."""
     fit = {"type": "fit-x", "contains": "padding"}
     return {"$schema": SCHEMA, **spec, "width": "container", "autosize": fit, "config": config("currentColor", None)}
 
 
 def for_paper(spec: dict[str, Any]) -> dict[str, Any]:
-    """A plot of fixed width, black on nothing."""
+    """A plot of fixed width, black on a transparent background."""
     return {"$schema": SCHEMA, **spec, "width": WIDTH, "config": config("#000", None)}
 
 
 def write(plots: Sequence[Plot], folder: Path) -> tuple[Path, ...]:
-    """Each plot as an SVG and a PDF of its name."""
+    """Write each plot as an SVG and a PDF file named by its key."""
     import vl_convert
 
     written: list[Path] = []
@@ -52,9 +52,9 @@ def write(plots: Sequence[Plot], folder: Path) -> tuple[Path, ...]:
 
 @lru_cache(maxsize=1)
 def library() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script that leaves `vegaEmbed` behind, safe to stand inside a page."""
+    """Vega, Vega-Lite and Vega-Embed as one script that defines `vegaEmbed` and is safe inside a page."""
     import vl_convert
 
     text = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", VERSION).replace("\r", "")
-    # Only ever inside strings and regular expressions, where the code means the same.
+    # These occur only inside strings and regular expressions, where the escapes mean the same.
     return text.replace("</script", r"<\/script").replace("<!--", r"\x3c!--").replace("\0", r"\0")

@@ -60,9 +60,11 @@ def paper_plots(number: int, name: str, content: Spec) -> Iterator[Plot]:
 
 def coverage_plot(number: int, certificate: Certificate) -> Plot:
     rows = [
-        {"function": shortened(one.function), "kind": kind, "inputs": count, "place": place}
-        for one in certificate.coverage
-        for place, (kind, count) in enumerate((("shown", one.shown), ("missing", one.needed - one.shown)))
+        {"function": shortened(coverage.function), "kind": kind, "inputs": count, "place": order}
+        for coverage in certificate.coverage
+        for order, (kind, count) in enumerate(
+            (("shown", coverage.shown), ("missing", coverage.needed - coverage.shown))
+        )
     ]
     return Plot(
         f"certificate-{number + 1}", f"certificate-{number}", "Coverage",
@@ -86,7 +88,7 @@ def coverage_plot(number: int, certificate: Certificate) -> Plot:
 
 def fit_plots(number: int, name: str, fit: Spec) -> Iterator[Plot]:
     """The distribution of TRE over the items, with the numbers to compare it with."""
-    values = [one for one in fit["per_item"] if one is not None]
+    values = [value for value in fit["per_item"] if value is not None]
     if not values:
         return
     counts, edges = np.histogram(values, bins=min(40, max(5, len(values) // 4)))

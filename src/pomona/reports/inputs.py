@@ -1,10 +1,10 @@
-"""The inputs of a report: run folders and JSON files, told apart by their content.
+"""The inputs of a report: run folders and JSON files, recognised by their content.
 
     inputs = gather(["runs", "results/listops_2018.json", "certificate.json"])
     inputs.runs, inputs.results, inputs.evaluations, inputs.fits, inputs.certificates
 
-A folder with a recipe in it is a run; any other folder is searched. A file that was named must be of a kind that a
-report can show, or it is an error; other JSON files in a folder that is searched are passed over.
+A folder with a recipe is a run; any other folder is searched. A file that the user names must be of a kind that a
+report can show, otherwise it is an error. Other JSON files in a folder that is searched are ignored.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ class Inputs:
     evaluations: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)  # of `pomona evaluate --json`
     fits: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)  # of `pomona tre --out`
     certificates: list[tuple[Path, Certificate]] = field(default_factory=list)  # of `pomona certify --out`, or a run's
-    notes: list[str] = field(
-        default_factory=list
-    )  # files that could not be read, without which there is still a report
+    notes: list[str] = field(default_factory=list)  # about files that could not be read and were left out
 
     @property
     def empty(self) -> bool:
@@ -44,47 +42,47 @@ class Inputs:
 
 
 def gather(paths: Sequence[str | Path]) -> Inputs:
-    """Everything that a report can show among these paths, each thing once."""
-    found = Inputs()
+    """Everything in these paths that a report can show, each run or file once."""
+    inputs = Inputs()
     seen: set[Path] = set()
     for path in map(Path, paths):
         if not path.exists():
             raise FormatError("there is no such file or folder; name runs, results or certificates", path=path)
-        if not _take(path, found, seen, named=True):
+        if not _take(path, inputs, seen, named=True):
             raise FormatError("there is no run, and no file of ours, in this folder", path=path)
-    return found
+    return inputs
 
 
-def _take(path: Path, found: Inputs, seen: set[Path], *, named: bool) -> bool:
-    """Add what a path holds, once; False if there is nothing that a report can show."""
+def _take(path: Path, inputs: Inputs, seen: set[Path], *, named: bool) -> bool:
+    """Add the content of a path, once; False if it holds nothing that a report can show."""
     if path.resolve() in seen:
-        return not found.empty
+        return not inputs.empty
     if (path / "recipe.json").is_file():
         seen.add(path.resolve())
-        found.runs.append(Run.read(path))
+        inputs.runs.append(Run.read(path))
         if (path / "certificate.json").is_file():
             try:
-                _take(path / "certificate.json", found, seen, named=True)
+                _take(path / "certificate.json", inputs, seen, named=True)
             except FormatError as error:
-                found.notes.append(f"The certificate of a run is left out: {error}.")
+                inputs.notes.append(f"The certificate of a run is left out: {error}.")
         return True
     if path.is_dir():
-        seen.add(path.resolve())  # before what is in it: a link may lead back here
-        inside = [
-            inside
-            for inside in sorted(path.iterdir())
-            if inside.name[0] != "." and (inside.is_dir() or inside.suffix == ".json")
+        seen.add(path.resolve())  # before its content is searched: a link may lead back here
+        children = [
+            child
+            for child in sorted(path.iterdir())
+            if child.name[0] != "." and (child.is_dir() or child.suffix == ".json")
         ]
-        taken = [_take(one, found, seen, named=False) for one in inside]
+        taken = [_take(child, inputs, seen, named=False) for child in children]
         return any(taken)
-    if not _document(path, found, named=named):
+    if not _document(path, inputs, named=named):
         return False
     seen.add(path.resolve())
     return True
 
 
-def _document(path: Path, found: Inputs, *, named: bool) -> bool:
-    """Add a JSON file to its kind; False if it is of no kind and was not named by the user."""
+def _document(path: Path, inputs: Inputs, *, named: bool) -> bool:
+    """Add a JSON file of a known kind; False if it is of no known kind and the user did not name it."""
     try:
         content = json.loads(read_bytes(path))
     except (ValueError, RecursionError) as error:
@@ -94,16 +92,16 @@ def _document(path: Path, found: Inputs, *, named: bool) -> bool:
     if isinstance(content, dict):
         evidence = content["certificate"] if "encodings" in content and "certificate" in content else content
         if isinstance(evidence, dict) and "witnesses" in evidence and "coverage" in evidence:
-            found.certificates.append((path, Certificate.from_plain(evidence, path)))
+            inputs.certificates.append((path, Certificate.from_plain(evidence, path)))
             return True
         if "cells" in content:
-            found.results.append((path, checked_results(content, path)))
+            inputs.results.append((path, checked_results(content, path)))
             return True
         if {"accuracy", "by", "fingerprint"} <= content.keys():
-            found.evaluations.append((path, as_evaluation(content, path)))
+            inputs.evaluations.append((path, as_evaluation(content, path)))
             return True
         if "per_item" in content and "certificate" in content:
-            found.fits.append((path, checked_fit(content, path)))
+            inputs.fits.append((path, checked_fit(content, path)))
             return True
     if named:
         raise FormatError(
@@ -115,7 +113,7 @@ def _document(path: Path, found: Inputs, *, named: bool) -> bool:
 
 
 def checked_results(content: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Results whose cells have their names and whose numbers are numbers or null."""
+    """The results, after a check that cells have their names and that numbers are numbers or null."""
     cells = content["cells"]
     if not isinstance(cells, list):
         raise FormatError('"cells" is not a list', path=path)
@@ -133,10 +131,10 @@ def checked_results(content: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _curves(shortcuts: Any) -> bool:
-    """Whether the scores of baselines are there by data, name and depth, three numbers or nulls each."""
-    if not isinstance(shortcuts, dict) or not all(isinstance(one, dict) for one in shortcuts.values()):
+    """Whether this maps data, baseline and depth to lists of three numbers or nulls."""
+    if not isinstance(shortcuts, dict) or not all(isinstance(baselines, dict) for baselines in shortcuts.values()):
         return False
-    curves = [curve for one in shortcuts.values() for curve in one.values()]
+    curves = [curve for baselines in shortcuts.values() for curve in baselines.values()]
     return all(isinstance(curve, dict) for curve in curves) and all(
         depth.isdecimal() and isinstance(shares, list) and len(shares) == 3 and all(map(is_number, shares))
         for curve in curves
@@ -145,14 +143,18 @@ def _curves(shortcuts: Any) -> bool:
 
 
 def checked_fit(content: dict[str, Any], path: Path) -> dict[str, Any]:
-    """A TRE fit whose scores are numbers."""
+    """The TRE fit, after a check that its scores are numbers."""
     parts = (("certificate", dict), ("per_item", list), ("best", list), ("worst", list), ("compose", str))
     for key, kind in (*parts, ("distance", str)):
         if not isinstance(content.get(key), kind):
             raise FormatError(f"not a fit of `pomona tre --out`: {key!r} is missing or of another kind", path=path)
     items = [*content["best"], *content["worst"]]
-    numbers = [content.get("score"), *content["per_item"], *(one.get("tre") for one in items if isinstance(one, dict))]
-    if not all(map(is_number, numbers)) or not all(isinstance(one, dict) for one in items):
+    numbers = [
+        content.get("score"),
+        *content["per_item"],
+        *(item.get("tre") for item in items if isinstance(item, dict)),
+    ]
+    if not all(map(is_number, numbers)) or not all(isinstance(item, dict) for item in items):
         raise FormatError("not a fit of `pomona tre --out`: a score is no number", path=path)
     for key, kind in (("shuffle", dict), ("heldout", dict), ("interval", dict), ("notes", list)):
         if content.get(key) and not isinstance(content[key], kind):

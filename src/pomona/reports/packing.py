@@ -1,4 +1,4 @@
-"""Examples and answers in few bytes: typed columns, compressed, as text that a page can hold.
+"""Pack examples and answers into few bytes: typed columns, compressed, as text inside the page.
 
     block = pack({"targets": np.array([3, 1], np.uint8)}, rows=2)
     block["arrays"], block["bytes"]         {"targets": ["uint8", 0, 2]}, "H4sIAAAA..."
@@ -28,7 +28,7 @@ ALIGNED = 8  # typed arrays begin at multiples of their width
 
 
 def pack(arrays: Mapping[str, npt.NDArray[Any]], **more: Any) -> dict[str, Any]:
-    """One block of these columns; `more` is put beside them unchanged."""
+    """One block of these columns; the entries of `more` are added unchanged."""
     places: dict[str, list[Any]] = {}
     parts: list[bytes] = []
     at = 0
@@ -53,7 +53,7 @@ def unpack(block: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
 
 
 def narrow(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same whole numbers in as few bytes as they need; -1, "nothing", becomes one less than the largest + 2.
+    """The same whole numbers in as few bytes as they need; -1 ("nothing") becomes the largest number of the type.
 
     >>> narrow(np.array([3, -1, 0])).tolist(), narrow(np.array([300])).dtype.name
     ([3, 255, 0], 'uint16')
@@ -89,14 +89,14 @@ def corpus_block(corpus: Corpus, rows: int) -> dict[str, Any]:
         bracketed=bracketed(part),
         vocabulary=[visible(word) for word in part.vocabulary],
         names=[visible(name) for name in forest.names],
-        outcomes=[visible(str(one)) for one in part.outcomes],
+        outcomes=[visible(str(outcome)) for outcome in part.outcomes],
         answers=answers,
-        ids=None if part.ids is None else [shortened(one) for one in part.ids],
+        ids=None if part.ids is None else [shortened(name) for name in part.ids],
     )
 
 
 def bracketed(corpus: Corpus) -> bool:
-    """Whether sentences are their trees in brackets, operator first and `]` last: lists have tokens of their own."""
+    """Whether sentences are their trees in brackets, operator first and `]` last: nodes plus one `]` for each list."""
     if corpus.width != 1 or "]" not in corpus.vocabulary:
         return False
     forest = corpus.forest
@@ -111,8 +111,8 @@ def answered(places: Ints, outcomes: Sequence[Any]) -> tuple[npt.NDArray[np.int6
     (array([0, 1, 0]), ['a, b', 'b, b'])
     """
     kinds, numbers = np.unique(places.reshape(len(places), -1), axis=0, return_inverse=True)
-    named = [*(visible(str(one)) for one in outcomes), "unknown"]  # -1 reads the last one
-    return numbers.reshape(-1).astype(np.int64), [", ".join(named[place] for place in row) for row in kinds.tolist()]
+    named = [*(visible(str(outcome)) for outcome in outcomes), "unknown"]  # -1 reads the last one
+    return numbers.reshape(-1).astype(np.int64), [", ".join(named[number] for number in row) for row in kinds.tolist()]
 
 
 def answers_block(entry: Entry, name: str, rows: int) -> dict[str, Any]:

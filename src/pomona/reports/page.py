@@ -1,12 +1,12 @@
-"""The page: one file, made from a template, a style, our scripts, a chart library and the data.
+"""The page: one file with a template, a style sheet, our scripts, a chart library and the data.
 
     made = report(["runs/tree", "results/listops_2018.json"], "report")
     made.page, made.figures, made.notes
 
-Everything is inside `index.html`, because a page on disk has no origin to load more from. Its content security policy
-allows only the scripts and the style whose SHA-256 it names: no eval, no inline handler, no request. Data are in JSON
-blocks, which are not executed; `<`, `>` and `&` are escaped in them, so that no name can end a block. The chart library
-is Vega-Lite with its AST interpreter, from the installed package `vl-convert-python`; nothing is downloaded.
+Everything is inside `index.html`, because browsers do not let a page on disk load other files. Its content security
+policy allows only the scripts and the style whose SHA-256 it names: no eval, no inline handler, no request. Data are in
+JSON blocks, which are not executed; `<`, `>` and `&` are escaped in them, so that no name can end a block. The chart
+library is Vega-Lite with its AST interpreter, from the installed package `vl-convert-python`; nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -69,21 +69,21 @@ def report(
     inputs = gather(paths)
     if inputs.empty:
         raise FormatError("there is nothing to report: name runs, results, fits of `pomona tre` or certificates")
-    found = collect(inputs, data, say)
-    plots = all_plots(found)
+    collected = collect(inputs, data, say)
+    plots = all_plots(collected)
     say(f"{len(plots)} plots")
-    content = html(found, plots, title, examples, with_figures=with_figures)
+    content = html(collected, plots, title, examples, with_figures=with_figures)
     written = figures.write(plots, folder / "figures") if with_figures else ()
     with replacing(folder / "index.html") as beside:
         beside.write_text(content, encoding="utf-8", newline="\n")
-    for path in old - set(written):  # of plots that this report no longer has
+    for path in old - set(written):  # figures of plots that the new report does not have
         path.unlink(missing_ok=True)
-    notes = [*found.notes, *(f"{test.name}: {note}" for test in found.tests for note in test.notes)]
+    notes = [*collected.notes, *(f"{test.name}: {note}" for test in collected.tests for note in test.notes)]
     return Made(folder / "index.html", tuple(written), len(content.encode()), tuple(notes))
 
 
 def _old_figures(folder: Path) -> set[Path]:
-    """The figures of the report that this one replaces; an index.html that is no report of ours is left alone."""
+    """The figures of the report that this one replaces; an error if index.html is not a report of ours."""
     page = folder / "index.html"
     if not page.is_file():
         return set()
@@ -96,12 +96,12 @@ def _old_figures(folder: Path) -> set[Path]:
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 
-def html(found: Report, plots: Sequence[Plot], title: str, examples: int, *, with_figures: bool) -> str:
+def html(collected: Report, plots: Sequence[Plot], title: str, examples: int, *, with_figures: bool) -> str:
     """The whole page as text."""
     style = _asset("report.css")
     script = "\n".join(_asset(name) for name in SCRIPTS)
     library = figures.library()
-    tests = _tests(found, examples)
+    tests = _tests(collected, examples)
     specs = {plot.key: figures.for_page(plot.spec) for plot in plots}
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     environment.filters |= {"seen": lambda text: visible(str(text)), "short": lambda text: shortened(str(text))}
@@ -114,23 +114,23 @@ def html(found: Report, plots: Sequence[Plot], title: str, examples: int, *, wit
         library=Markup(library),
         plot_data=embedded(specs),
         test_data=embedded(tests),
-        found=found,
+        collected=collected,
         plots=plots,
-        runs=run_rows(found),
-        depths=[depth_words(found, test) for test in found.tests],
-        measures=[measure_rows(found, test) for test in found.tests],
-        papers=paper_tables(found),
-        certificates=certificate_rows(found),
-        fits=fit_rows(found),
+        runs=run_rows(collected),
+        depths=[depth_words(collected, test) for test in collected.tests],
+        measures=[measure_rows(collected, test) for test in collected.tests],
+        papers=paper_tables(collected),
+        certificates=certificate_rows(collected),
+        fits=fit_rows(collected),
         explored=bool(tests),
         figures=with_figures,
-        sections=_sections(found, plots, explored=bool(tests)),
+        sections=_sections(collected, plots, explored=bool(tests)),
         version=pomona.__version__,
     )
 
 
 def policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
-    """Nothing is allowed but these scripts and styles, by their hashes."""
+    """The content security policy that allows only these scripts and styles, by their hashes."""
 
     def hashes(texts: Sequence[str]) -> str:
         digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
@@ -152,27 +152,27 @@ def _asset(name: str) -> str:
     return (resources.files("pomona.reports") / "assets" / name).read_text(encoding="utf-8")
 
 
-def _sections(found: Report, plots: Sequence[Plot], *, explored: bool) -> list[tuple[str, str]]:
+def _sections(collected: Report, plots: Sequence[Plot], *, explored: bool) -> list[tuple[str, str]]:
     """Anchors and names for the head of the page."""
-    tests = [(f"test-{number}", f"Accuracy: {shortened(test.name)}") for number, test in enumerate(found.tests)]
+    tests = [(f"test-{number}", f"Accuracy: {shortened(test.name)}") for number, test in enumerate(collected.tests)]
     if len(tests) == 1:
         tests = [("test-0", "Accuracy")]
     return [
-        *([("overview", "Runs")] if found.names else []),
+        *([("overview", "Runs")] if collected.names else []),
         *tests,
         *([("learning", "Learning")] if any(plot.section == "learning" for plot in plots) else []),
-        *([("papers", "Papers")] if found.inputs.results else []),
-        *([("certificates", "Certificates")] if found.inputs.certificates else []),
-        *([("tre", "TRE")] if found.inputs.fits else []),
+        *([("papers", "Papers")] if collected.inputs.results else []),
+        *([("certificates", "Certificates")] if collected.inputs.certificates else []),
+        *([("tre", "TRE")] if collected.inputs.fits else []),
         *([("explorer", "Tree explorer")] if explored else []),
     ]
 
 
-def _tests(found: Report, examples: int) -> list[dict[str, Any]]:
-    """The examples and answers that the explorer shows; fewer rows where all would make the page too large."""
-    shown = [test for test in found.tests if any(entry.evaluation is not None for entry in test.entries)]
+def _tests(collected: Report, examples: int) -> list[dict[str, Any]]:
+    """The examples and answers that the explorer shows; fewer rows if all of them would make the page too large."""
+    shown = [test for test in collected.tests if any(entry.evaluation is not None for entry in test.entries)]
     while True:
-        blocks = [_test(found, test, examples) for test in shown]
+        blocks = [_test(collected, test, examples) for test in shown]
         size = sum(len(block["bytes"]) for test in blocks for block in (test["corpus"], *test["runs"]))
         if size <= ROOM or examples <= 1:
             return blocks
@@ -180,12 +180,12 @@ def _tests(found: Report, examples: int) -> list[dict[str, Any]]:
         examples = max(1, min(int(largest * ROOM / size * 0.95), largest - 1))
 
 
-def _test(found: Report, test: Test, examples: int) -> dict[str, Any]:
+def _test(collected: Report, test: Test, examples: int) -> dict[str, Any]:
     assert test.corpus is not None
     rows = min(examples, len(test.corpus))
     entries = [entry for entry in test.entries if entry.evaluation is not None]
     return {
         "name": shortened(test.name),
         "corpus": corpus_block(test.corpus, rows),
-        "runs": [answers_block(entry, found.names[entry.run], rows) for entry in entries],
+        "runs": [answers_block(entry, collected.names[entry.run], rows) for entry in entries],
     }

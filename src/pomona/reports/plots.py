@@ -1,4 +1,4 @@
-"""Every plot once, as a Vega-Lite specification: the page draws it, `figures` makes SVG and PDF of the same.
+"""All plots of a report as Vega-Lite specifications; the page and `figures` (SVG, PDF) draw the same ones.
 
 plots = all_plots(collected)
 plots[0].key, plots[0].title, plots[0].spec
@@ -13,22 +13,22 @@ from pomona.reports.run_plots import Names, accuracy_plots, depth_plots, learnin
 from pomona.reports.style import Plot
 
 
-def all_plots(found: Report) -> list[Plot]:
+def all_plots(collected: Report) -> list[Plot]:
     """The plots of a report, in the order of the page."""
-    named = Names(found)
+    named = Names(collected)
     plots: list[Plot] = []
-    for number, test in enumerate(found.tests):
+    for number, test in enumerate(collected.tests):
         plots += accuracy_plots(number, test, named)
-    for number, test in enumerate(found.tests):
+    for number, test in enumerate(collected.tests):
         plots += depth_plots(number, test, named)
-    plots += learning_plots(found, named)
-    for number, test in enumerate(found.tests):
+    plots += learning_plots(collected, named)
+    for number, test in enumerate(collected.tests):
         plots += tree_plots(number, test, named)
-    for number, (path, content) in enumerate(found.inputs.results):
+    for number, (path, content) in enumerate(collected.inputs.results):
         plots += paper_plots(number, path.stem, content)
         plots += curve_plots(number, content)
-    for number, (_, certificate) in enumerate(found.inputs.certificates):
+    for number, (_, certificate) in enumerate(collected.inputs.certificates):
         plots.append(coverage_plot(number, certificate))
-    for number, (path, fit) in enumerate(found.inputs.fits):
+    for number, (path, fit) in enumerate(collected.inputs.fits):
         plots += fit_plots(number, path.stem, fit)
     return plots

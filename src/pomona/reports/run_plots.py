@@ -1,6 +1,6 @@
 """The plots of runs: accuracy on the ladder, effective depth, learning curves, trees.
 
-Names from outside stand only in the data, under field names of our own, never in an expression.
+Names from users appear only in the data of a plot, never in a field name or an expression.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ DRAWN_RUNGS = (
     "most frequent answer", "root operator", "look-up table", "top 1 level", "top 2 levels", "top 3 levels",
     "top 4 levels",
 )  # fmt: skip
-FEW = 10  # examples in a group below which its share says nothing
-MANY = len(COLOURS)  # runs beyond which colours stand for models, not for runs
+FEW = 10  # groups with fewer examples are not drawn: their share says nothing
+MANY = len(COLOURS)  # with more runs than this, colours show models instead of runs
 
 
 class Names:
-    """The names of runs in a plot, and what their colours stand for."""
+    """The names of runs in a plot, and the series (runs or models) that have a colour."""
 
-    def __init__(self, found: Report) -> None:
-        short = [shortened(name) for name in found.names]
+    def __init__(self, collected: Report) -> None:
+        short = [shortened(name) for name in collected.names]
         counts = Counter(short)
         self.runs = [f"{name} #{at + 1}" if counts[name] > 1 else name for at, name in enumerate(short)]
-        models = [*(shortened(run.recipe.model) for run in found.runs), *self.runs[len(found.runs) :]]
+        models = [*(shortened(run.recipe.model) for run in collected.runs), *self.runs[len(collected.runs) :]]
         self.many = len(self.runs) > MANY
         self.title = "model" if self.many else "run"
         self.series = models if self.many else self.runs
@@ -43,17 +43,17 @@ class Names:
         return {"run": self.runs[run], "series": self.series[run]}
 
     def colour(self, rows: list[Row]) -> Spec:
-        """Colours of the series that these rows speak of; a series has the same one in every plot."""
+        """Colours of the series in these rows; a series has the same colour in every plot."""
         kinds = list(dict.fromkeys(self.series))
-        given = {kind: COLOURS[place % len(COLOURS)] for place, kind in enumerate(kinds)}
+        colours = {kind: COLOURS[number % len(COLOURS)] for number, kind in enumerate(kinds)}
         here = {row["series"] for row in rows}
         shown = [kind for kind in kinds if kind in here]
-        scale = {"domain": shown, "range": [given[kind] for kind in shown]}
+        scale = {"domain": shown, "range": [colours[kind] for kind in shown]}
         return {"field": "series", "type": "nominal", "title": self.title, "scale": scale}
 
 
 def _highlight(name: str = "chosen") -> list[Spec]:
-    """A click in the legend leaves one series and fades the others."""
+    """A click in the legend highlights one series and fades the others."""
     return [{"name": name, "select": {"type": "point", "fields": ["series"]}, "bind": "legend"}]
 
 
@@ -89,7 +89,7 @@ def _caption(with_rungs: bool) -> str:
 
 
 def _by_group(test: Test, key: str, named: Names) -> tuple[list[Row], list[Row]]:
-    """Rows of the runs, from their evaluations, and of the baselines, from the examples where these are there."""
+    """Rows of the runs, from their evaluations, and of the baselines, if the examples were found."""
     runs = [
         {**named.about(entry.run), **_share(group, values["accuracy"], values["rows"], values["interval"])}
         for entry in test.entries
@@ -100,7 +100,7 @@ def _by_group(test: Test, key: str, named: Names) -> tuple[list[Row], list[Row]]
 
 
 def _rung_shares(test: Test, rung: Rung, key: str) -> Iterator[Row]:
-    """The accuracy of a baseline in the groups that evaluations have."""
+    """The accuracy of a baseline in the same groups as the evaluations."""
     assert test.corpus is not None
     names, numbers = groups_of(test.corpus, key)
     right = rung.right.prod(axis=1)
@@ -281,11 +281,11 @@ def depth_plots(number: int, test: Test, named: Names) -> Iterator[Plot]:
     )  # fmt: skip
 
 
-def learning_plots(found: Report, named: Names) -> Iterator[Plot]:
+def learning_plots(collected: Report, named: Names) -> Iterator[Plot]:
     """Accuracy on dev and the loss, epoch by epoch."""
     rows = [
         {**named.about(number), "epoch": epoch + 1, **{key: entry.get(key) for key in ("dev", "train", "loss", "rate")}}
-        for number, run in enumerate(found.runs)
+        for number, run in enumerate(collected.runs)
         for epoch, entry in enumerate(run.curve)
     ]
     for key, title, axis in (

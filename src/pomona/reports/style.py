@@ -1,6 +1,6 @@
-"""What all plots share: what a plot is, and how it looks on the page and on paper.
+"""The class Plot, and how all plots look on the page and on paper.
 
-Ink on the page is `currentColor`, so that a plot follows light, dark and print by itself; on paper it is black.
+On the page, ink is `currentColor`, so that a plot adapts to light, dark and print; on paper it is black.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GREY, AGREE, DIFFER = "#8a8a8a", "#0f7fc4", "#d9622b"
 
 @dataclass(frozen=True)
 class Plot:
-    """One plot: where it belongs, what it is called, what it shows."""
+    """One plot with its section of the page, title, caption and Vega-Lite specification."""
 
     key: str  # the name of its file
     section: str

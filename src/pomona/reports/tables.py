@@ -11,18 +11,18 @@ NONE = "–"
 MOST_FACTS = 24
 
 
-def run_rows(found: Report) -> list[dict[str, Any]]:
+def run_rows(collected: Report) -> list[dict[str, Any]]:
     """One row for each run or evaluation without a run, with a cell for each test."""
     rows: list[dict[str, Any]] = []
     nothing = {"model": NONE, "data": NONE, "seed": NONE, "epochs": NONE, "dev": NONE}
-    for number, name in enumerate(found.names):
-        tests = [_cell(_entry(test, number)) for test in found.tests]
-        if number >= len(found.runs):
+    for number, name in enumerate(collected.names):
+        tests = [_cell(_entry(test, number)) for test in collected.tests]
+        if number >= len(collected.runs):
             rows.append({"name": name, **nothing, "tests": tests})
             continue
-        run = found.runs[number]
+        run = collected.runs[number]
         settings = ", ".join(f"{key} {value}" for key, value in run.recipe.settings.items())
-        dev = run.summary.get("dev", max((one.get("dev", 0.0) for one in run.curve), default=None))
+        dev = run.summary.get("dev", max((epoch.get("dev", 0.0) for epoch in run.curve), default=None))
         rows.append(
             {
                 "name": name,
@@ -52,13 +52,13 @@ def _cell(entry: Entry | None) -> dict[str, str]:
         cell["interval"] = f"{interval[0]:.1%} to {interval[1]:.1%}"
     depth = entry.depth
     if depth is not None:
-        best, low, high = (str(one).replace("everything", "all") for one in (depth["depth"], *depth["interval"]))
+        best, low, high = (str(level).replace("everything", "all") for level in (depth["depth"], *depth["interval"]))
         cell["depth"] = best if low == high else f"{best} ({low} to {high})"
         cell["fits"] = "" if depth["fits"] else "none of these"
     return cell
 
 
-def depth_words(found: Report, test: Test) -> list[tuple[str, str]]:
+def depth_words(collected: Report, test: Test) -> list[tuple[str, str]]:
     """The effective depth of each run, in a sentence or two."""
     sentences = []
     for entry in test.entries:
@@ -73,14 +73,14 @@ def depth_words(found: Report, test: Test) -> list[tuple[str, str]]:
         )
         if not depth["fits"]:
             words = f"None of these describes it well: {'; '.join(depth['unlike'])}. Nearest: {words}"
-        sentences.append((found.names[entry.run], words))
+        sentences.append((collected.names[entry.run], words))
     return sentences
 
 
-def measure_rows(found: Report, test: Test) -> list[tuple[str, str, str]]:
+def measure_rows(collected: Report, test: Test) -> list[tuple[str, str, str]]:
     """Run, measure and its values, for every further measure that was kept with a run's scores."""
     return [
-        (found.names[entry.run], name, _values(values))
+        (collected.names[entry.run], name, _values(values))
         for entry in test.entries
         for name, values in (entry.scores.get("measures") or {}).items()
     ]
@@ -103,10 +103,10 @@ def _levels(depth: int | str) -> str:
     return str(depth) if depth == "everything" else f"the top {depth} level{'' if depth == 1 else 's'}"
 
 
-def paper_tables(found: Report) -> list[dict[str, Any]]:
+def paper_tables(collected: Report) -> list[dict[str, Any]]:
     """The tables of each paper, row by column, with what was printed and what was measured."""
     papers = []
-    for number, (path, content) in enumerate(found.inputs.results):
+    for number, (path, content) in enumerate(collected.inputs.results):
         cells = content["cells"]
         tables = []
         for where in dict.fromkeys(cell["where"] for cell in cells):
@@ -147,11 +147,11 @@ def _number(cell: dict[str, Any] | None) -> dict[str, str] | None:
     }
 
 
-def certificate_rows(found: Report) -> list[dict[str, Any]]:
+def certificate_rows(collected: Report) -> list[dict[str, Any]]:
     """Verdict, a sentence, and the first of the missing facts."""
     rows = []
-    for number, (path, certificate) in enumerate(found.inputs.certificates):
-        facts = [f"{one.function}({', '.join(map(str, one.inputs))})" for one in certificate.violations[:MOST_FACTS]]
+    for number, (path, certificate) in enumerate(collected.inputs.certificates):
+        facts = [f"{fact.function}({', '.join(map(str, fact.inputs))})" for fact in certificate.violations[:MOST_FACTS]]
         rows.append(
             {
                 "name": str(path),
@@ -169,7 +169,7 @@ def _verdict(certificate: Certificate) -> str:
     against = (
         "all that its domains make possible" if certificate.test is None else f"{certificate.test:,} test examples"
     )
-    needed = sum(one.needed for one in certificate.coverage)
+    needed = sum(coverage.needed for coverage in certificate.coverage)
     words = (
         f"{certificate.train:,} training examples, for {against}: {needed - certificate.missing:,} of the {needed:,} "
         f"facts that are needed are shown; {len(certificate.conflicts):,} conflicts."
@@ -183,10 +183,10 @@ def _verdict(certificate: Certificate) -> str:
     return words
 
 
-def fit_rows(found: Report) -> list[dict[str, Any]]:
+def fit_rows(collected: Report) -> list[dict[str, Any]]:
     """The numbers of each TRE fit."""
     rows = []
-    for number, (path, fit) in enumerate(found.inputs.fits):
+    for number, (path, fit) in enumerate(collected.inputs.fits):
         certificate, shuffled = fit["certificate"], fit.get("shuffle") or {}
         facts = [
             ("TRE", _short(fit.get("score"))),
@@ -209,7 +209,7 @@ def fit_rows(found: Report) -> list[dict[str, Any]]:
                 ("95 % interval", f"{_short(fit['interval'].get('low'))} to {_short(fit['interval'].get('high'))}")
             )
         items = {
-            side: [{"item": str(one.get("item", "")), "tre": _short(one.get("tre"))} for one in fit[side]]
+            side: [{"item": str(item.get("item", "")), "tre": _short(item.get("tre"))} for item in fit[side]]
             for side in ("best", "worst")
         }
         notes = [str(note) for note in fit.get("notes") or []]

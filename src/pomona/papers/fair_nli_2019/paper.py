@@ -80,7 +80,7 @@ def _train(recipe: Recipe) -> Corpus:
 
 
 def _test(recipe: Recipe) -> Corpus:
-    """The test pairs, after looking that none of their encodings was trained on."""
+    """The test pairs, after a check that none of their encodings was trained on."""
     from pomona.models.inputs.pairs import evidence_of_split
 
     test = generate(recipe.data, "test", recipe.data_seed, **recipe.data_settings)
@@ -89,7 +89,7 @@ def _test(recipe: Recipe) -> Corpus:
 
 
 def _look_inside(run: Run) -> None:
-    """Accuracy on test at each of the twelve nodes; on dev what aligned trees hand up; the tree, if one was learned."""
+    """Add scores: accuracy at the twelve nodes; what aligned trees pass to the parent; the tree, if one was learned."""
     tensor = run.recipe.model == "comptreentn"
     if "nodes" in run.scores and {"handed_up", "tree"} & set(run.scores) and ("products" in run.scores) == tensor:
         return
@@ -156,17 +156,17 @@ def _node_cells(make: Any, column: str, runs: list[Run]) -> list[Cell]:
     cells = [make(f"{column} at {node}", None, [run.scores["nodes"][node] for run in runs]) for node in TARGETS]
     inside = [run.scores["handed_up"] for run in runs if "handed_up" in run.scores]
     for kind in ("phrase", "object", "negated") if inside else ():
-        cells.append(make(f"{column}: variance within classes, {kind}", None, [one[kind][0] for one in inside]))
-        cells.append(make(f"{column}: labels kept after exchange, {kind}", None, [one[kind][1] for one in inside]))
+        cells.append(make(f"{column}: variance within classes, {kind}", None, [run[kind][0] for run in inside]))
+        cells.append(make(f"{column}: labels kept after exchange, {kind}", None, [run[kind][1] for run in inside]))
     shares = [run.scores["products"] for run in runs if "products" in run.scores]
     for when, kind in product(("first", "trained"), ("modifier", "phrase", "object", "negated", "label")):
         if shares:
-            values = [one[when][kind] for one in shares]
+            values = [share[when][kind] for share in shares]
             cells.append(make(f"{column}: share of products, {when} weights, {kind}", None, values))
     trees = [run.scores["tree"] for run in runs if "tree" in run.scores]
     if trees:
-        cells.append(make(f"{column}: phrases that are nodes of the tree", None, [one["phrases"] for one in trees]))
-        cells.append(make(f"{column}: attention to the counterpart", None, [one["sees_its_own"] for one in trees]))
+        cells.append(make(f"{column}: phrases that are nodes of the tree", None, [tree["phrases"] for tree in trees]))
+        cells.append(make(f"{column}: attention to the counterpart", None, [tree["sees_its_own"] for tree in trees]))
     return cells
 
 
@@ -201,7 +201,7 @@ def _grid_cells(plan: Plan) -> list[Cell]:
 
 def _about(trial: Trial, run: Run) -> dict[str, Any]:
     """One run for the record."""
-    scores = {name: found["accuracy"] for name, found in run.scores.items() if "accuracy" in found}
+    scores = {name: entry["accuracy"] for name, entry in run.scores.items() if "accuracy" in entry}
     return {
         "row": trial.row,
         "column": trial.column,

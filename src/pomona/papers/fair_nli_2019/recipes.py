@@ -66,8 +66,8 @@ class Row:
         A chunk is the first rows of 500,000 pairs, and the core of a split stands anywhere among those. At the hardest
         task any 50,000 show all there is; elsewhere `whole` asks for a training set that has its core.
         """
-        own = {"model": self.model, "settings": dict(self.settings), "rate": self.rate, "l2": self.l2}
-        return Recipe(**{**_SHARED, **own, "rows": self.chunk, "epochs": self.chunks, **dict(self.more), **more})
+        basic = {"model": self.model, "settings": dict(self.settings), "rate": self.rate, "l2": self.l2}
+        return Recipe(**{**_SHARED, **basic, "rows": self.chunk, "epochs": self.chunks, **dict(self.more), **more})
 
 
 _SOCHER = (("inner", "softmax"), ("activation", "tanh"))  # "as in the sentiment models of Socher et al. (2013)"
@@ -126,34 +126,34 @@ class Trial:
 
 def trials(budget: Budget) -> list[Trial]:
     """All that is trained. `smoke` shows that all works; `paper` has 10 epochs of 500,000 fixed pairs and 5 seeds."""
-    made: list[Trial] = []
+    planned: list[Trial] = []
     for row, chosen in ROWS.items():
-        made.append(Trial("Table 3", row, "test", chosen.recipe(), chosen.seeds))
+        planned.append(Trial("Table 3", row, "test", chosen.recipe(), chosen.seeds))
         for data, ratio in RATIOS.items():
             if data != "hardest":  # whose runs are those of Table 3
                 recipe = chosen.recipe(data=f"fair_nli/{data}", data_settings=chosen.whole)
-                made.append(Trial("Figure 5", row, f"test at rho {ratio}", recipe, 1))
+                planned.append(Trial("Figure 5", row, f"test at rho {ratio}", recipe, 1))
         for data, name in (("hardest", "0"), ("rho-3-4", "3/4")):
             settings = {**dict(chosen.settings), "intermediate": False}
             whole = chosen.whole if name != "0" else {}
             recipe = chosen.recipe(data=f"fair_nli/{data}", settings=settings, data_settings=whole)
-            made.append(Trial("intermediate", row, f"test at rho {name}, label alone", recipe, 1))
+            planned.append(Trial("intermediate", row, f"test at rho {name}, label alone", recipe, 1))
     for row, chunks in (("CompTreeNN", 8), ("CompTreeNTN", 4)):
         for inner, activation in product(("hidden", "softmax"), ("relu", "tanh")):
             settings = {**dict(ROWS[row].settings), "inner": inner, "activation": activation}
             recipe = ROWS[row].recipe(settings=settings, epochs=chunks)
-            made.append(Trial("inner questions", row, f"test, {inner}, {activation}", recipe, 1))
+            planned.append(Trial("inner questions", row, f"test, {inner}, {activation}", recipe, 1))
     for column, change in FIRST.items():
         recipe = ROWS["CompTreeNTN"].recipe(settings={**dict(_TENSOR), **change})
-        made.append(Trial("first vectors", "CompTreeNTN", f"test, {column}", recipe, 1))
-    made += _solvers()
-    return [at_budget(trial, budget) for trial in made]
+        planned.append(Trial("first vectors", "CompTreeNTN", f"test, {column}", recipe, 1))
+    planned += _solvers()
+    return [at_budget(trial, budget) for trial in planned]
 
 
 def _solvers() -> list[Trial]:
     """What goes beyond the paper, on 100,000 test pairs, and what happens when a part is left out."""
     large = {"test": 100_000}
-    made = []
+    planned = []
     readings: dict[str, dict[str, Any]] = {
         "test": {},
         "test, whole classes": {"whole_classes": True},
@@ -161,27 +161,27 @@ def _solvers() -> list[Trial]:
     }
     for column, data in readings.items():
         recipe = BOTTLENECK.recipe(data_settings={**large, **data})
-        made.append(Trial("bottleneck", "Relation bottleneck", column, recipe, 5))
+        planned.append(Trial("bottleneck", "Relation bottleneck", column, recipe, 5))
     for column, settings in ABLATIONS.items():
         recipe = BOTTLENECK.recipe(settings=settings, epochs=1)
-        made.append(Trial("bottleneck ablations", "Relation bottleneck", f"test, {column}", recipe, 1))
-    made.append(Trial("noisy channel", "Noisy channel", "test", CHANNEL.recipe(data_settings=large), 5))
+        planned.append(Trial("bottleneck ablations", "Relation bottleneck", f"test, {column}", recipe, 1))
+    planned.append(Trial("noisy channel", "Noisy channel", "test", CHANNEL.recipe(data_settings=large), 5))
     less = CHANNEL.recipe(data_settings=large, rate=4e-3, settings={"noise": 1.0})  # the first choice: one seed fails
-    made.append(Trial("noisy channel", "Noisy channel", "test, noise 1", less, 5))
+    planned.append(Trial("noisy channel", "Noisy channel", "test, noise 1", less, 5))
     without: dict[str, dict[str, Any]] = {  # all with 3 chunks of 7
         "nothing left out": {}, "without noise": {"noise": 0.0}, "without LayerNorm": {"norm": False},
     }  # fmt: skip
     for column, change in without.items():
         recipe = CHANNEL.recipe(settings={**dict(CHANNEL.settings), **change}, epochs=3)
-        made.append(Trial("noisy channel ablations", "Noisy channel", f"test, {column}", recipe, 1))
-    made.append(Trial("learned tree", "Learned tree", "test", LEARNED.recipe(), LEARNED.seeds))
+        planned.append(Trial("noisy channel ablations", "Noisy channel", f"test, {column}", recipe, 1))
+    planned.append(Trial("learned tree", "Learned tree", "test", LEARNED.recipe(), LEARNED.seeds))
     free: dict[str, dict[str, Any]] = {  # all with half of the training
         "nothing left out": {}, "without noise": {"noise": 0.0}, "without a price": {"price": 0.0},
     }  # fmt: skip
     for column, settings in free.items():
         recipe = LEARNED.recipe(settings=settings, epochs=LEARNED.chunks // 2)
-        made.append(Trial("learned tree ablations", "Learned tree", f"test, {column}", recipe, 1))
-    return made
+        planned.append(Trial("learned tree ablations", "Learned tree", f"test, {column}", recipe, 1))
+    return planned
 
 
 def at_budget(trial: Trial, budget: Budget) -> Trial:
