@@ -170,8 +170,8 @@ def effective_depth(
     rivals = {
         rung.name: rung.answers[:, question] for rung in shortcuts.lookups(corpus, train) if rung.answers is not None
     }
-    shares = {name: float(((looked_up == given) & (looked_up >= 0)).mean()) for name, looked_up in rivals.items()}
-    rival = max(shares, key=lambda name: shares[name])
+    agrees = {name: (looked_up == given) & (looked_up >= 0) for name, looked_up in rivals.items()}
+    rival = max(agrees, key=lambda name: float(agrees[name].mean()))
     return EffectiveDepth(
         depth=_depth(best, levels),
         interval=(_depth(min(kept), levels), _depth(max(kept), levels)),
@@ -179,8 +179,8 @@ def effective_depth(
         contested=int(contested.sum()),
         explained=float(follows[contested, best].mean()) if contested.any() else 1.0,
         rival=rival,
-        margin=float(agreement[best] - shares[rival]),
-        unlike=tuple(_unlike(_sides(corpus, question, family, best), follows[:, best], rivals[rival] == given, rival)),
+        margin=float(agreement[best] - agrees[rival].mean()),
+        unlike=tuple(_unlike(_sides(corpus, question, family, best), follows[:, best], agrees[rival], rival)),
         beyond=None if train_depth is None else _beyond(corpus, question, answers, given, truth, train_depth, levels),
     )
 
