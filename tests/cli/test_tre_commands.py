@@ -165,7 +165,7 @@ def test_measures_from_files(tmp_path: Path, monkeypatch, capsys) -> None:  # ty
     )
     assert status == 0
     assert json.loads(out)["violations"] == 0
-    assert run(monkeypatch, capsys, "measure", "topsin", tmp_path / "vectors.npy")[0] == 2
+    assert run(monkeypatch, capsys, "measure", "topsin", tmp_path / "vectors.npy")[0] == 3
     assert run(monkeypatch, capsys, "measure", "topsim", tmp_path / "vectors.npy")[0] == 2
 
 

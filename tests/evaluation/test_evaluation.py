@@ -261,4 +261,4 @@ def test_one_example_has_no_ladder_and_says_so() -> None:
     found = Evaluation.of(corpus, Answers("one", corpus.targets.astype(np.int64)), Baselines(corpus))
     assert found.ladder is None
     assert [note.partition(":")[0] for note in found.notes] == ["No ladder", "No effective depth"]
-    assert "too few" in found.notes[0]
+    assert "one example cannot be split" in found.notes[0]
