@@ -30,18 +30,9 @@ from pomona.base.arrays import Floats
 from pomona.base.errors import MeasureError
 from pomona.data.answers import all_asked, asked
 from pomona.data.corpus import Corpus
-from pomona.data.task import task_class
+from pomona.data.task import Information, task_class
 from pomona.shortcuts import enumeration, truncation
-from pomona.shortcuts.lookups import (
-    Information,
-    Learner,
-    Rung,
-    judged,
-    nothing,
-    numbered,
-    root_list,
-    root_operators,
-)
+from pomona.shortcuts.lookups import Learner, Rung, judged, nothing, numbered, root_list, root_operators
 from pomona.trees.links import copy_arguments, positions
 
 __all__ = [

@@ -10,7 +10,6 @@ ladders of such predictors. Without `train`, they learn from one half of the cor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -21,15 +20,13 @@ from pomona.base.arrays import Floats, Ints
 from pomona.base.errors import MeasureError
 from pomona.data.answers import asked
 from pomona.data.corpus import Corpus, codes
+from pomona.data.task import Information
 from pomona.shortcuts import enumeration, truncation
 from pomona.shortcuts.enumeration import NOTHING
 from pomona.trees.operators import OPERATORS
 from pomona.trees.values import renumber
 
 Positions: TypeAlias = "npt.NDArray[np.int64]"  # [examples, questions]: positions in the corpus's outcomes
-Information: TypeAlias = Callable[
-    [Corpus], Sequence[Any] | npt.NDArray[Any]
-]  # one key an example: a number, a row, text
 FEATURES_FROM = 10_000  # training examples of the softmax; more do not change the first decimal of the accuracy
 MOST_ANSWERS = 256  # the softmax decides between this many of the most frequent answers
 

@@ -7,11 +7,17 @@ by_length(lengths, 512, 1 << 13)     for answering: from short to long
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
 from pomona.base.arrays import Ints
 from pomona.base.compiled import compiled
+from pomona.base.errors import RunError
+
+if TYPE_CHECKING:  # so that the loop below does not depend on it
+    from pomona.data.corpus import Corpus
 
 
 def bucketed(lengths: Ints, size: int, key: np.uint64, *, parts: int = 10) -> list[npt.NDArray[np.int64]]:
@@ -52,3 +58,9 @@ def padded(tokens: Ints, start: Ints, rows: Ints, width: int) -> npt.NDArray[np.
         for step in range(start[rows[number] + 1] - first):
             out[number, step] = tokens[first + step]
     return out
+
+
+def refuse_empty(corpus: Corpus) -> None:
+    """An error if there is no example."""
+    if not len(corpus):
+        raise RunError(f"{corpus!r} is empty: there is nothing to train on or to answer")

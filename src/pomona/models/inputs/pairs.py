@@ -27,10 +27,11 @@ from torch import Tensor
 from pomona.base.errors import RunError
 from pomona.data.corpus import Corpus
 from pomona.fairness import certify
-from pomona.models.inputs.numbers import answer_numbers, numbers_of, refuse_empty
+from pomona.models.inputs.batches import refuse_empty
 from pomona.tasks.fair_nli.logic.aligned import LEXICAL, check_shape, codes_of, figure_4
 from pomona.tasks.fair_nli.logic.fragment import TARGETS
 from pomona.tasks.fair_nli.logic.relations import Label, Relation
+from pomona.trees.values import renumber
 
 WORDS: Final = {"modifier": (1, 4, 7), "head": (2, 5, 8), "quantifier": (0, 6), "negation": (3,)}
 """Kinds of words, and where they stand among the nine of a sentence: in subject, verb phrase, object."""
@@ -113,7 +114,7 @@ class SentencePairs:
         """The corpus, which must be aligned trees of pairs over words that the model knows."""
         refuse_empty(corpus)
         check_shape(corpus.forest)
-        tokens = numbers_of(corpus.vocabulary, vocabulary)[corpus.tokens].reshape(-1, 18)
+        tokens = renumber(corpus.tokens, corpus.vocabulary, vocabulary).reshape(-1, 18)
         if tokens.min() < 0:
             row, column = np.argwhere(tokens < 0)[0]
             word = corpus.vocabulary[int(corpus.tokens.reshape(-1, 18)[row, column])]
@@ -121,7 +122,7 @@ class SentencePairs:
         answers = {**ANSWERS, "label": tuple(outcomes)}
         classes = figure_4(corpus).astype(np.int64)
         for kind, columns in _COLUMNS.items():
-            classes[:, columns] = answer_numbers(corpus, answers[kind])[classes[:, columns]]
+            classes[:, columns] = renumber(classes[:, columns], corpus.outcomes, answers[kind])
         return cls(tokens.reshape(-1, 2, 9), classes, vocabulary)
 
     def __len__(self) -> int:

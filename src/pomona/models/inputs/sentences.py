@@ -21,8 +21,7 @@ import torch
 from pomona.base.arrays import Bytes, Ints
 from pomona.base.errors import FormatError, RunError
 from pomona.data.corpus import Corpus
-from pomona.models.inputs.batches import padded
-from pomona.models.inputs.numbers import refuse_empty
+from pomona.models.inputs.batches import padded, refuse_empty
 from pomona.models.inputs.schedule import ParsedSentences, TreeSchedule
 from pomona.trees.binary import binarise, from_transitions, transitions
 from pomona.trees.forest import Forest, gather

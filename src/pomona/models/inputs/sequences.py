@@ -27,8 +27,7 @@ from pomona.base.compiled import compiled
 from pomona.base.errors import RunError
 from pomona.data.corpus import Corpus
 from pomona.data.task import declared_first
-from pomona.models.inputs.batches import padded
-from pomona.models.inputs.numbers import numbers_of, refuse_empty
+from pomona.models.inputs.batches import padded, refuse_empty
 from pomona.trees.forest import gather
 from pomona.trees.values import renumber
 
@@ -74,11 +73,11 @@ class Sequences:
                 f"row {longest} has {corpus.lengths[longest]:,} tokens; models of sequences read at most "
                 f"{LONGEST - 1:,}, since the memory of attention grows with the square. Leave longer examples out."
             )
-        table = numbers_of(corpus.vocabulary, vocabulary, UNKNOWN)
+        words = renumber(corpus.tokens, corpus.vocabulary, vocabulary)
         names = corpus.vocabulary
         step = np.array([-1 if name == "]" else int(name.startswith("[")) for name in names], np.int64)
         tokens, heads, nesting, list_start, opened = _laid_out(
-            table[corpus.tokens], step[corpus.tokens], corpus.token_start, corpus.width, EOS
+            np.where(words < 0, UNKNOWN, words), step[corpus.tokens], corpus.token_start, corpus.width, EOS
         )
         start = corpus.token_start + np.arange(len(corpus.token_start))
         bracketed = (corpus.forest.arity > 0) | (corpus.forest.links != 0)  # post-order is the order of closing

@@ -24,7 +24,7 @@ from pomona.base.arrays import Ints
 from pomona.base.compiled import compiled
 from pomona.base.errors import RunError
 from pomona.data.corpus import Corpus
-from pomona.models.inputs.numbers import refuse_empty
+from pomona.models.inputs.batches import refuse_empty
 from pomona.models.inputs.schedule import TreeSchedule, node_of
 from pomona.models.layers.classifier import Classifier
 from pomona.models.layers.tree_lstm import TreeLSTM
