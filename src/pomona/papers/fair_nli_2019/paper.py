@@ -21,10 +21,10 @@ import numpy as np
 
 from pomona.data.corpus import Corpus
 from pomona.data.task import generate
-from pomona.papers.fair_nli_2019.recipes import CHUNK, FREE, PRINTED, ROWS, Trial, trials
+from pomona.evaluation.baselines import Baselines, learning_examples
+from pomona.papers.fair_nli_2019.recipes import FREE, PRINTED, ROWS, Trial, trials
 from pomona.papers.fair_nli_2019.search import search
 from pomona.papers.reproduce import PAPERS, Cell, Paper, Plan
-from pomona.shortcuts.ladder import ladder
 from pomona.tasks.fair_nli.logic.fragment import TARGETS
 from pomona.training.recipe import Recipe
 from pomona.training.run import Run
@@ -50,10 +50,9 @@ class FairNLI2019(Paper):
             about += [_about(trial, run) for run in runs]
         cells += _grid_cells(plan)
         test = generate("fair_nli/hardest", "test", 0)
-        rungs = {
-            rung.name: round(100 * rung.accuracy, 2)
-            for rung in ladder(test, generate("fair_nli/hardest", "train", 0, CHUNK)).rungs
-        }
+        ladder = Baselines(test, learning_examples(test)).ladder
+        assert ladder is not None
+        rungs = {rung.name: round(100 * rung.accuracy, 2) for rung in ladder.rungs}
         return {"cells": cells, "ladder": rungs, "runs": about}
 
 
