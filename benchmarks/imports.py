@@ -18,7 +18,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src"
 REPEATS = 3
-HEAVY = ("numpy", "numba", "scipy", "pyarrow", "pydantic", "matplotlib", "torch")
+HEAVY = ("numpy", "numba", "scipy", "pyarrow", "pydantic", "vl_convert", "torch")
 COMMANDS: dict[str, float | None] = {  # and the seconds that issue 16 allows
     "--help": 0.25,
     "generate --help": None,

@@ -11,17 +11,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pomona
+import reference
 from pomona.base.files import replacing
 from pomona.cli.catalogue import listing
+from pomona.papers.claims import NOT_REPRODUCED, REPRODUCED, UNDECIDED, counts, judged
+from pomona.papers.reproduce import PAPERS
+from tables import table
 
 ROOT = Path(__file__).resolve().parents[1]
-FEW = 8  # rows of a paper in README.md
 BLOCK = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- /\2 -->)", re.S)
+VERDICTS = "verdicts_"  # begins the name of the block with a paper's claims: verdicts_listops_2018
 MADE = re.compile(r"^<!-- made: (\w+) -->$", re.M)
 
 
@@ -32,9 +35,14 @@ def pages() -> list[Path]:
 
 def filled(text: str) -> str:
     """A page with its blocks made anew."""
-    return BLOCK.sub(
-        lambda found: f"{found[1]}{BLOCKS[found[2]]()}\n{found[3]}" if found[2] in BLOCKS else found[0], text
-    )
+    return BLOCK.sub(_refilled, text)
+
+
+def _refilled(block: re.Match[str]) -> str:
+    begin, name, end = block.groups()
+    if name.startswith(VERDICTS):
+        return f"{begin}{_verdicts(name.removeprefix(VERDICTS))}\n{end}"
+    return f"{begin}{BLOCKS[name]()}\n{end}" if name in BLOCKS else block[0]
 
 
 def built(text: str, page: str) -> str:
@@ -47,16 +55,6 @@ def built(text: str, page: str) -> str:
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table; what would end a cell or begin a tag is escaped."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join("| " + " | ".join(_cell(value) for value in line) + " |" for line in lines)
-
-
-def _cell(value: object) -> str:
-    return str(value).replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
 
 
 def _number(value: float | str | None) -> str:
@@ -105,21 +103,33 @@ def cells(path: Path) -> list[dict[str, Any]]:
     return list(json.loads(path.read_text(encoding="utf-8"))["cells"])
 
 
-def headline(path: Path) -> list[dict[str, Any]]:
-    """The first numbers that a paper printed; one that we measured in several ways stands there once, the first way."""
-    found = cells(path)
-    printed = [cell for cell in found if cell["printed"] is not None] or found
-    once = {(cell["where"], cell["column"], cell["printed"]): cell for cell in reversed(printed)}
-    return [cell for cell in printed if cell in once.values()][:FEW]
+def claims(path: Path) -> list[dict[str, str]]:
+    """The claims of a paper with their verdicts, computed from its results."""
+    return judged(PAPERS.entry(path.stem)[0].kind, json.loads(path.read_text(encoding="utf-8")))
 
 
 def _reproduced() -> str:
+    """One line for each paper: how many of its claims hold here, and which do not or are not decided."""
+    rows = []
+    for path in results():
+        by_verdict = counts(claims(path))
+        number = sum(map(len, by_verdict.values()))
+        of_all = f"{len(by_verdict[REPRODUCED])} of {number}" if number else "none declared"
+        rows.append((_linked(path.stem), of_all, *(_listed(by_verdict[kind]) for kind in (NOT_REPRODUCED, UNDECIDED))))
+    return table(["paper", "claims reproduced", NOT_REPRODUCED, UNDECIDED], rows)
+
+
+def _listed(claims: list[str]) -> str:
+    return "; ".join(claims) or "none"
+
+
+def _verdicts(paper: str) -> str:
+    """The table that opens a paper's page."""
     rows = [
-        (_linked(path.stem), cell["where"], cell["row"], cell["column"], *_values(cell))
-        for path in results()
-        for cell in headline(path)
+        (row["claim"], row["printed"], row["ours"], f"**{row['verdict']}**", row["reason"], f"`{row['command']}`")
+        for row in claims(ROOT / "results" / f"{paper}.json")
     ]
-    return table(["paper", "where", "row", "column", "printed", "measured", "runs"], rows)
+    return table(["claim", "printed", "ours", "verdict", "why", "command"], rows)
 
 
 def _linked(paper: str) -> str:
@@ -133,18 +143,37 @@ def _values(cell: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def everything(path: Path) -> str:
-    """Every cell of a paper, in the order of its tables and figures."""
+    """Every cell of a paper, in the order of its tables and figures, then the recipes behind them."""
     found = cells(path)
-    parts = ["Lowest and highest are over runs; what needs no run, as a constant of the data, has none.\n"]
+    parts = [
+        "Lowest and highest are over runs; what needs no run, as a constant of the data, has none. Seen: examples that "
+        "each run was trained on. Rising: in how many runs dev accuracy gained over a point in the last quarter of "
+        "training. A number from an older recipe than today's is marked.\n"
+    ]
     for where in dict.fromkeys(cell["where"] for cell in found):
         rows = [
-            (cell["row"], cell["column"], *_values(cell), _number(cell["low"]), _number(cell["high"]), cell["budget"])
+            (cell["row"], cell["column"], *_values(cell), _number(cell["low"]), _number(cell["high"]), *_training(cell))
             for cell in found
             if cell["where"] == where
         ]
-        columns = ["row", "column", "printed", "measured", "runs", "lowest", "highest", "budget"]
-        parts.append(f"### {where[:1].upper()}{where[1:]}\n\n{table(columns, rows)}\n")
+        columns = ["row", "column", "printed", "measured", "runs", "lowest", "highest", "recipe", "seen", "rising"]
+        parts.append(f"### {where[:1].upper()}{where[1:]}\n\n{table([*columns, 'budget'], rows)}\n")
+    commands = json.loads(path.read_text(encoding="utf-8")).get("recipes", {})
+    if commands:
+        rows = [(f"`{key[:6]}`", f"`{command}`") for key, command in commands.items()]
+        parts.append(
+            "### Recipes\n\nSeeds are left out. Weights are those of the look at dev with the highest accuracy, unless "
+            f"a recipe says `select_on=test`.\n\n{table(['recipe', 'command'], rows)}\n"
+        )
     return "\n".join(parts)
+
+
+def _training(cell: dict[str, Any]) -> tuple[str, str, str, str]:
+    """How a number was trained: recipe, examples seen, runs still rising, budget."""
+    recipe = f"`{cell['recipe'][:6]}`" if cell.get("recipe") and cell["runs"] else ""
+    seen = f"{cell['seen']:,}" if cell.get("seen") and cell["runs"] else ""
+    rising = "" if cell.get("still_rising") is None else f"{cell['still_rising']} of {cell['runs']}"
+    return "older recipe" if cell.get("older_recipe") else recipe, seen, rising, cell["budget"]
 
 
 # -- long parts, made when the docs are built ------------------------------------------------------------------------
@@ -177,18 +206,6 @@ _HEADS = {
 }
 
 
-def _api() -> str:
-    """A directive for each public name, classes with their members."""
-    parts = []
-    for name in sorted(pomona._HOME, key=str.lower):
-        kind = "class" if isinstance(getattr(pomona, name), type) else "function"
-        if isinstance(getattr(pomona, name), type) and issubclass(getattr(pomona, name), Exception):
-            kind = "exception"
-        members = "   :members:\n" if kind == "class" else ""
-        parts.append(f"```{{eval-rst}}\n.. auto{kind}:: pomona.{name}\n{members}```\n")
-    return "\n".join(parts)
-
-
 BLOCKS: dict[str, Callable[[], str]] = {
     "tasks": _tasks,
     "models": lambda: _short("models"),
@@ -198,7 +215,11 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "map": _map,
     "reproduced": _reproduced,
 }
-MADE_PARTS: dict[str, Callable[[], str]] = {"catalogue": _catalogue, "api": _api}
+MADE_PARTS: dict[str, Callable[[], str]] = {
+    "catalogue": _catalogue,
+    "api": reference.api,
+    "commands": reference.commands,
+}
 
 
 def main() -> None:

@@ -15,9 +15,12 @@ import pytest
 from typer.testing import CliRunner
 
 import generated
+import pomona
+import reference
 from pomona.base.errors import SpecError
 from pomona.cli import catalogue
 from pomona.cli.main import app
+from pomona.cli.verbs import Verbs
 from pomona.data.task import TASKS
 from pomona.evaluation.measure import MEASURES
 from pomona.models.model import MODELS
@@ -57,23 +60,67 @@ def test_a_block_is_made_anew_and_nothing_else_is_touched(monkeypatch: pytest.Mo
 def test_results_are_shown_as_they_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A number that is not there is not made up, and no text from a file ends a cell or begins a tag."""
     shared = {"where": "Table 1", "runs": 0, "low": None, "high": None, "budget": "cpu", "column": "accuracy"}
+    trained = {"recipe": "0123456789abcdef", "seen": 150_000, "still_rising": 2}
     cells = [
-        {**shared, "row": "unmeasured", "printed": 73.3, "measured": None},
-        {**shared, "row": "a|b <i>", "printed": 98.7, "measured": 99.5, "runs": 4, "low": 99.1, "high": 99.7},
+        {**shared, "row": "unmeasured", "printed": 73.3, "measured": None, **trained, "still_rising": None},
+        {**shared, "row": "a|b <i>", "printed": 98.7, "measured": 99.5, "runs": 4, "low": 99.1, **trained},
         {**shared, "row": "ours alone", "printed": None, "measured": 12.0},
-        {**shared, "row": "another way", "printed": 98.7, "measured": 1.0},
+        {**shared, "row": "kept", "printed": None, "measured": 1.0, "runs": 1, **trained, "older_recipe": True},
     ]
     (tmp_path / "results").mkdir()
-    (tmp_path / "results" / "some_2026.json").write_text(json.dumps({"cells": cells}))
+    recipes = {"0123456789abcdef": "pomona train lstm"}
+    (tmp_path / "results" / "some_2026.json").write_text(json.dumps({"cells": cells, "recipes": recipes}))
     monkeypatch.setattr(generated, "ROOT", tmp_path)
-    short = generated.BLOCKS["reproduced"]()
-    assert [line.split(" | ")[2] for line in short.splitlines()[2:]] == ["unmeasured", "a\\|b &lt;i>"]
-    assert "| unmeasured | accuracy | 73.3 | not run yet |  |" in short
     page = generated.built("# Some\n", "some_2026")
     assert page.startswith("# Some\n\n## Every number")
-    assert "| a\\|b &lt;i> | accuracy | 98.7 | 99.5 | 4 | 99.1 | 99.7 | cpu |" in page
+    assert "| unmeasured | accuracy | 73.3 | not run yet |  |  |  |  |  |  | cpu |" in page
+    assert "| a\\|b &lt;i> | accuracy | 98.7 | 99.5 | 4 | 99.1 |  | `012345` | 150,000 | 2 of 4 | cpu |" in page
     assert "| ours alone | accuracy |  | 12.0 |  |" in page
+    assert "| older recipe | 150,000 | 2 of 1 | cpu |" in page
+    assert "| `012345` | `pomona train lstm` |" in page
     assert generated.built("# Other\n", "other_2026") == "# Other\n"
+
+
+def test_the_reference_has_every_public_name_once_and_every_option() -> None:
+    listed = [name for names in reference.TOPICS.values() for name in names]
+    assert sorted(listed) == sorted(set(pomona.__all__) - set(reference.ROOMS) - {"__version__"})
+    page = generated.built("<!-- made: api -->", "api")
+    assert all(f"pomona.{name}\n" in page or f"`pm.{name}`" in page for name in listed)
+    commands = generated.built("<!-- made: commands -->", "commands")
+    for verb, command in Verbs().items():
+        part = commands.partition(f"## pomona {verb}\n")[2].partition("\n## ")[0]
+        shown = [option for one in command.params if not getattr(one, "hidden", False) for option in one.opts]
+        assert all(f"`{option}`" in part or f"`{option.upper()}`" in part for option in shown), verb
+
+
+def test_a_directive_of_the_api_names_what_can_be_imported() -> None:
+    for path in re.findall(r"auto\w+:: pomona\.(\w+)", reference.api()):
+        assert callable(getattr(pomona, path))
+
+
+def test_a_papers_page_and_its_line_in_the_readme_come_from_one_source(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Both are made from the paper's claims and its results; a changed number changes both."""
+    (tmp_path / "results").mkdir()
+    path = tmp_path / "results" / "fair_nli_2019.json"
+    results = json.loads((ROOT / "results" / "fair_nli_2019.json").read_text(encoding="utf-8"))
+    monkeypatch.setattr(generated, "ROOT", tmp_path)
+    for cell in results["cells"]:
+        if (cell["where"], cell["row"], cell["column"]) == ("Table 3", "CBoW", "test"):
+            cell |= {"measured": 12.0, "interval": None, "still_rising": 0}
+    path.write_text(json.dumps(results))
+    line = generated.BLOCKS["reproduced"]()
+    opening = generated.filled("<!-- verdicts_fair_nli_2019 -->\n<!-- /verdicts_fair_nli_2019 -->")
+    assert "| CBoW fails on the hardest task | 54.0 ± 0.27 | 12.0, 5 runs | **not reproduced" in opening
+    assert "CBoW fails on the hardest task" in line.splitlines()[2].split(" | ")[2]
+
+
+def test_the_page_of_every_paper_opens_with_its_verdicts() -> None:
+    for path in generated.results():
+        page = (ROOT / "docs" / f"{path.stem}.md").read_text(encoding="utf-8")
+        if generated.claims(path):
+            assert f"<!-- verdicts_{path.stem} -->" in page[:1_500], f"{page[:40]} does not open with its verdicts"
 
 
 def test_every_page_is_in_the_table_of_contents() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 import pomona as pm
 from pomona.base.errors import FormatError
-from pomona.base.files import read_bytes, replacing, write_json
+from pomona.base.files import is_left_over, read_bytes, read_json, replacing, write_json
 from pomona.data import formats
 from pomona.data.corpus import Corpus
 
@@ -205,14 +206,6 @@ def test_a_folder_is_not_overwritten(tmp_path: Path, path: str, monkeypatch: pyt
     assert listing(tmp_path) == ["folder"]
 
 
-def test_a_pipe_or_device_is_not_replaced_by_a_file(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    with pytest.raises(FormatError, match="this is a device or a pipe; name a file"):
-        write_json(pipe, {})
-    assert pipe.is_fifo()
-
-
 def test_missing_folders_are_made(tmp_path: Path) -> None:
     write_json(tmp_path / "a" / "b" / "c.json", {"é": [1, 2.5, None]})
     assert (tmp_path / "a" / "b" / "c.json").read_text("utf-8") == '{\n  "é": [\n    1,\n    2.5,\n    null\n  ]\n}\n'
@@ -229,3 +222,137 @@ def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
         read_bytes(tmp_path / "nowhere")
     with pytest.raises(FormatError, match="cannot be read: Is a directory"):
         read_bytes(tmp_path)
+
+
+# -- what is in the way stays as it is ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o755])
+def test_a_replaced_file_keeps_its_permissions(tmp_path: Path, mode: int) -> None:
+    target = tmp_path / "file"
+    target.touch()
+    target.chmod(mode)
+    seen = []
+    with replacing(target) as beside:
+        seen.append(beside.stat().st_mode & 0o077)  # nobody looks into a secret while it is written
+        beside.write_text("new")
+    assert (target.read_text(), target.stat().st_mode & 0o777, seen) == ("new", mode, [mode & 0o077])
+
+
+def test_a_new_file_has_the_permissions_of_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_json(tmp_path / "file", 1)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    for name in ("there", "not yet"):
+        link = tmp_path / f"link to {name}"
+        link.symlink_to(Path("real") / name)
+        write_json(link, name)
+        write_json(link, name)
+        assert link.is_symlink()
+        assert (tmp_path / "real" / name).read_text() == f'"{name}"\n'
+    assert listing(tmp_path / "real") == ["not yet", "there"]
+    (tmp_path / "round").symlink_to("round")
+    with pytest.raises(FormatError, match="cannot be written: Too many levels of symbolic links"):
+        write_json(tmp_path / "round", 1)
+
+
+def test_a_pipe_or_device_is_written_to(tmp_path: Path, corpus: Corpus) -> None:
+    pipe = tmp_path / "rows.parquet"
+    os.mkfifo(pipe)
+    received: list[bytes] = []
+    reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
+    reader.start()
+    pm.write(corpus, pipe)
+    reader.join()
+    assert pipe.is_fifo()
+    (tmp_path / "copy.parquet").write_bytes(received[0])
+    assert pm.read(tmp_path / "copy.parquet").fingerprint == corpus.fingerprint
+    write_json("/dev/null", 1)
+    assert Path("/dev/null").is_char_device()
+    with pytest.raises(FormatError, match="/dev/full: cannot be written: No space left on device"):
+        write_json("/dev/full", 1)
+
+
+def test_the_folder_is_flushed_after_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without this a crash of the machine may forget that the file was renamed."""
+    flushed = []
+    monkeypatch.setattr(os, "fsync", lambda number: flushed.append(str(Path(f"/proc/self/fd/{number}").readlink())))
+    write_json(tmp_path / "new" / "file", 1)
+    assert flushed[0] == str(tmp_path)  # which holds a new folder
+    assert flushed[1].endswith(".part")
+    assert flushed[2] == str(tmp_path / "new")
+
+
+@pytest.mark.parametrize("length", [240, 255])
+def test_the_longest_names_can_be_written(tmp_path: Path, length: int) -> None:
+    write_json(tmp_path / ("é" * 100 + "x" * (length - 200)), 1)
+    assert len(listing(tmp_path)) == 1
+
+
+def test_names_that_cannot_be_written_say_so(tmp_path: Path) -> None:
+    for path in (tmp_path / ("x" * 300), tmp_path / ("x/" * 2500)):
+        with pytest.raises(FormatError, match="cannot be written: File name too long"):
+            write_json(path, 1)
+
+
+def test_names_that_are_not_utf_8_are_names(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9")
+    write_json(path, {"path": str(path)})
+    assert read_json(path) == {"path": str(path)}
+
+
+# -- what killed processes leave ---------------------------------------------------------------------------------------
+
+
+def test_left_overs_are_removed_unless_they_are_in_use_or_not_ours(tmp_path: Path) -> None:
+    dead = [".file.00000000.part", ".file.11111111.part", ".file.11111111.part.label", ".file.22222222.part.before"]
+    others = [".file.0000000.part", ".other.00000000.part", "file.00000000.part", ".file.00000000.part2"]
+    for name in [*dead, *others]:
+        (tmp_path / name).touch()
+    with replacing(tmp_path / "file") as first:
+        (first.with_name(first.name + ".label")).touch()
+        first.write_text("first")
+        write_json(tmp_path / "file", 1)
+        assert set(listing(tmp_path)) == {"file", first.name, f"{first.name}.label", *others}
+        first.with_name(first.name + ".label").unlink()
+    assert (tmp_path / "file").read_text() == "first"
+    assert set(listing(tmp_path)) == {"file", *others}
+    assert [is_left_over(Path(name)) for name in (*dead, "file", ".lock", ".part")] == [True] * 4 + [False] * 3
+
+
+def test_a_system_without_locks_writes_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unlocked(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", unlocked)
+    (tmp_path / ".file.00000000.part").touch()
+    write_json(tmp_path / "file", 1)
+    assert listing(tmp_path) == [".file.00000000.part", "file"], "without locks nobody knows who still writes"
+
+
+# -- JSON --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[1,\n 2", "line 2, column 3: this is not JSON: Expecting ',' delimiter"),
+        (b"[" * 100_000, ": this JSON is nested too deeply"),
+        (b"1" * 5_000, ": this JSON holds a number that is too long"),
+        (b'"\xff"', "line 1: this is not UTF-8"),
+        (b"", "line 1, column 1: this is not JSON: Expecting value"),
+    ],
+)
+def test_json_that_cannot_be_read_says_where(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "file.json").write_bytes(content)
+    with pytest.raises(FormatError) as caught:
+        read_json(tmp_path / "file.json")
+    assert str(caught.value).startswith(f"{tmp_path / 'file.json'}")
+    assert str(caught.value).endswith(message)

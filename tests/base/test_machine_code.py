@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import pomona.base.compiled
+import pomona
 from pomona.base import machine_code
 
 PACKAGE = Path(pomona.__file__).parent
@@ -22,8 +22,8 @@ def small_package(folder: Path, **files: str) -> dict[str, str]:
     """A package `pomona` with compiled loops and these files; the environment of processes that import it."""
     package = folder / "pomona"
     (package / "base").mkdir(parents=True)
-    for module in (pomona.base.compiled, machine_code):
-        shutil.copy(str(module.__file__), package / "base")
+    for name in ("compiled", "machine_code", "files", "locks", "errors"):
+        shutil.copy(PACKAGE / "base" / f"{name}.py", package / "base")
     for init in (package, package / "base"):  # else an installed pomona would come first
         (init / "__init__.py").touch()
     for name, text in files.items():
@@ -134,17 +134,116 @@ def test_the_states_used_last_are_kept_and_what_is_not_ours_is_left_alone(tmp_pa
     ours = [f"loops-{module}-{number:016x}" for number in range(6)]
     others = [f"loops-{module}-notes", f"loops-{module}-{0:016X}Z", f"loops-{module}.x-{1:016x}", "loops-mine", "x"]
     for age, name in enumerate([*ours, *others]):
-        (tmp_path / name).mkdir()
+        (tmp_path / name).mkdir(mode=0o700)
         os.utime(tmp_path / name, (1_000_000 - age, 1_000_000 - age))
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / f"loops-{module}-{9:016x}").symlink_to(tmp_path / "elsewhere")
     machine_code._folder.cache_clear()
     folder = machine_code._folder(str(tmp_path), module)
-    assert not folder.exists()  # Numba makes it when there is something to keep
-    assert states(tmp_path) == {*ours[:3], *others, "elsewhere", f"loops-{module}-{9:016x}"}
-    folder.mkdir()
+    assert folder is not None
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert states(tmp_path) == {folder.name, *ours[:3], *others, "elsewhere", f"loops-{module}-{9:016x}"}
     os.utime(folder, (1, 1))
     machine_code._folder.cache_clear()
     assert machine_code._folder(str(tmp_path), module) == folder
     assert folder.stat().st_mtime > 1_000_000, "a state that is used counts as new"
     machine_code._folder.cache_clear()
+
+
+# -- damage and strangers ----------------------------------------------------------------------------------------------
+
+CALL = "from pomona.loop import loop; print(loop(3), sum(loop.stats.cache_hits.values()))"
+RULE = "from pomona.base.compiled import inlined\n\n@inlined\ndef rule(n):\n    return n * 2\n"
+MISS, HIT = ["7", "0"], ["7", "1"]
+
+
+@pytest.fixture
+def cached(tmp_path: Path) -> tuple[dict[str, str], Path]:
+    """An environment with a folder for machine code of its own, and the folder with what was compiled."""
+    environment = small_package(tmp_path, loop=LOOP, rule=RULE)
+    environment["NUMBA_CACHE_DIR"] = str(tmp_path / "cache")
+    environment["XDG_CACHE_HOME"] = str(tmp_path / "home")
+    assert run(CALL, environment, tmp_path) == MISS
+    assert run(CALL, environment, tmp_path) == HIT
+    (state,) = (tmp_path / "cache").glob("loops-pomona.loop-*")
+    return environment, state
+
+
+@pytest.mark.parametrize("kind", [".nbi", ".nbc"])
+@pytest.mark.parametrize("damage", ["emptied", "cut off", "one bit", "foreign"])
+def test_a_damaged_file_is_compiled_and_written_again(
+    cached: tuple[dict[str, str], Path], kind: str, damage: str
+) -> None:
+    environment, state = cached
+    (file,) = (path for path in state.iterdir() if path.suffix == kind)
+    content = bytearray(file.read_bytes())
+    if damage == "one bit":
+        content[len(content) // 2] ^= 4
+    file.write_bytes({"emptied": b"", "cut off": content[:-9], "one bit": content, "foreign": b"\x80\x04."}[damage])
+    assert run(CALL, environment, state.parent) == MISS
+    assert run(CALL, environment, state.parent) == HIT
+
+
+PLANTED = """
+import pickle, sys
+class Planted:
+    def __reduce__(self):
+        return (exec, ("import pathlib; pathlib.Path('ran').touch()",))
+open(sys.argv[1], "wb").write(pickle.dumps("0.0") + pickle.dumps(Planted()))
+"""
+
+
+def test_nothing_that_others_could_have_written_is_loaded(cached: tuple[dict[str, str], Path]) -> None:
+    environment, state = cached
+    index = next(state.glob("*.nbi"))
+    index.chmod(0o666)
+    assert run(CALL, environment, state.parent) == MISS  # and written again, as ours
+    state.chmod(0o777)
+    assert run(CALL, environment, state.parent) == MISS
+    assert list((state.parent.parent / "pomona" / "__pycache__").glob("loops-pomona.loop-*")), "kept elsewhere instead"
+    state.chmod(0o700)
+    subprocess.run([sys.executable, "-c", PLANTED, str(index)], check=True)
+    assert run(CALL, environment, state.parent) == MISS
+    assert not (state.parent / "ran").exists()
+
+
+def test_a_folder_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_code, "_PACKAGE", tmp_path / "package")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "package" / "__pycache__").mkdir(parents=True)
+    monkeypatch.setattr(os, "getuid", lambda: 4321)  # the folders belong to whoever runs this test
+    machine_code._folder.cache_clear()
+    assert machine_code._folder("", "pomona.trees.forest") is None
+    machine_code._folder.cache_clear()
+
+
+@pytest.mark.parametrize("trouble", ["dangling link", "a file", "read-only", "others may write"])
+def test_a_folder_that_cannot_be_used_costs_only_time(tmp_path: Path, trouble: str) -> None:
+    environment = small_package(tmp_path, loop=LOOP, rule=RULE)
+    cache = tmp_path / "cache"
+    environment["NUMBA_CACHE_DIR"] = str(cache)
+    environment["XDG_CACHE_HOME"] = str(tmp_path / "home")
+    if trouble == "dangling link":
+        cache.symlink_to(tmp_path / "nowhere")
+    elif trouble == "a file":
+        cache.touch()
+    elif trouble == "read-only":
+        environment["NUMBA_CACHE_DIR"] = "/proc/nowhere"
+    else:
+        cache.mkdir()
+        cache.chmod(0o777)
+    done = subprocess.run(
+        [sys.executable, "-c", CALL], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == MISS
+    assert "machine code is not kept in NUMBA_CACHE_DIR" in done.stderr or trouble == "dangling link"
+    assert run(CALL, environment, tmp_path) == HIT, "it is kept in another folder"
+
+
+def test_a_full_disk_costs_only_time(tmp_path: Path) -> None:
+    environment = small_package(tmp_path, loop=LOOP, rule=RULE)
+    full = "import os\ndef full(*_): raise OSError(28, 'No space left on device')\nos.fsync = full\n"
+    assert run(full + CALL, environment, tmp_path) == MISS
+    assert run(full + CALL, environment, tmp_path) == MISS
+    assert run(CALL, environment, tmp_path) == MISS
+    assert run(CALL, environment, tmp_path) == HIT

@@ -67,12 +67,12 @@ SCIPY = ["scipy.linalg", "scipy.special", "scipy.stats", "scipy.optimize", "scip
 @pytest.mark.parametrize(
     ("arguments", "never"),
     [
-        (["--help"], ["torch", "scipy", "matplotlib", "numba", "pyarrow", "numpy", "pydantic", "typer.rich_utils"]),
-        (["ls", "listops"], ["torch", "scipy", "matplotlib", "numba", "pyarrow"]),
-        (["ls", "papers"], ["torch", "scipy", "matplotlib", "numba", "pyarrow"]),
-        (["generate", "listops/d20s", "--out", "OUT", *SMALL], ["torch", "matplotlib", *SCIPY]),
+        (["--help"], ["torch", "scipy", "vl_convert", "numba", "pyarrow", "numpy", "pydantic", "typer.rich_utils"]),
+        (["ls", "listops"], ["torch", "scipy", "vl_convert", "numba", "pyarrow"]),
+        (["ls", "papers"], ["torch", "scipy", "vl_convert", "numba", "pyarrow"]),
+        (["generate", "listops/d20s", "--out", "OUT", *SMALL], ["torch", "vl_convert", *SCIPY]),
         (["generate", "listops/d20s", "--out", "OUT", "-f", "tsv", *SMALL], ["torch", "pyarrow", *SCIPY]),
-        (["show", "listops/d20s", *SMALL], ["torch", "matplotlib", "pyarrow", *SCIPY]),
+        (["show", "listops/d20s", *SMALL], ["torch", "vl_convert", "pyarrow", *SCIPY]),
     ],
 )
 def test_what_is_not_needed_is_not_loaded(tmp_path: Path, arguments: list[str], never: list[str]) -> None:

@@ -186,7 +186,7 @@ from pomona.cli.verbs import Verbs
 for verb, command in Verbs().items():
     with contextlib.redirect_stdout(io.StringIO()):
         command.main(["--help"], standalone_mode=False)
-    heavy = {"torch", "scipy", "matplotlib", "numba", "pyarrow", "numpy", "jinja2"} & set(sys.modules)
+    heavy = {"torch", "scipy", "vl_convert", "numba", "pyarrow", "numpy", "jinja2"} & set(sys.modules)
     assert not heavy, (verb, heavy)
     print(verb)
 """

@@ -153,6 +153,31 @@ def test_a_folder_of_its_files_verifies(name: str, tmp_path: Path) -> None:
         assert sorted((kind, count) for _, kind, count, _ in result.files) == [(name, 20), (name, 20)]
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "parquet"])
+def test_text_from_windows_is_read_as_text_from_unix(name: str, tmp_path: Path) -> None:
+    """Lines that end in CR LF and a byte order mark change neither rows, nor line numbers, nor what errors say."""
+    for corpus in held_by(name, tmp_path):
+        path = pm.write(corpus, file(name, tmp_path), name)
+        unix = {file: file.read_bytes() for file in tmp_path.iterdir()}
+        before = pm.read(path)
+        for file_, data in unix.items():
+            file_.write_bytes(from_windows(data))
+        after = pm.read(path)
+        assert after.fingerprint == before.fingerprint == corpus.fingerprint
+        assert (after.lines is None) == (before.lines is None)
+        assert after.lines is None or after.lines.tolist() == before.lines.tolist()
+        for end in range(1, len(unix[path]), max(1, len(unix[path]) // 25)):
+            cut = unix[path][:end] + b"~\n" + unix[path][end:]
+            assert error_of(path, from_windows(cut)) == error_of(path, cut)
+        for file_ in unix:
+            file_.unlink()
+
+
+def from_windows(data: bytes) -> bytes:
+    """Text as many programs on Windows save it."""
+    return b"\xef\xbb\xbf" + data.replace(b"\n", b"\r\n")
+
+
 def test_names_and_suffixes_tell_formats_apart() -> None:
     entries = FORMATS.entries().values()
     assert len({entry.suffix for entry in entries}) == len(entries)

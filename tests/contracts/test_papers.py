@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -15,6 +15,7 @@ from pomona.base.errors import SpecError
 from pomona.cli import catalogue
 from pomona.data.task import TASKS
 from pomona.models.model import MODELS
+from pomona.papers.claims import UNDECIDED, Verdict, judged
 from pomona.papers.reproduce import BUDGETS, PAPERS, Plan, reproduce
 from pomona.reports.inputs import checked_results
 from pomona.training.recipe import Recipe
@@ -136,3 +137,19 @@ def test_a_results_file_is_written_and_kept(paper: str, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "results.json").read_text()) == first
     again = reproduce(paper, out=tmp_path / "results.json", **ask)
     assert again["cells"] == first["cells"]
+
+
+@pytest.mark.parametrize("paper", ENTRIES)
+def test_every_claim_has_a_verdict_its_reason_and_a_command(paper: str) -> None:
+    kind = ENTRIES[paper].kind
+    path = ROOT / "results" / f"{paper}.json"
+    committed = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"cells": []}
+    assert len({claim.says for claim in kind.claims}) == len(kind.claims)
+    for claim in kind.claims:
+        assert claim.where in kind.places
+    for row in judged(kind, committed):
+        assert row["verdict"] in get_args(Verdict)
+        assert row["reason"].endswith(".")
+        assert row["printed"]
+        assert row["ours"]
+    assert all(row["verdict"] == UNDECIDED for row in judged(kind, {"cells": []}))  # no number, no decision

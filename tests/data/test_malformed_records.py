@@ -33,7 +33,7 @@ A = '"tree": {"type": "a"}'
         (f"{{{A}}} x", 25, "this is not JSON: Extra data"),
         (f'{{{A}, "score": NaN}}', None, "this JSON cannot be read: NaN is not a number"),
         (f'{{{A}, "score": -Infinity}}', None, "-Infinity is not a number"),
-        (f"{{{A}}}\r", 24, "the line ends in CR LF"),
+        (f"{{{A}}} x\r", 25, "this is not JSON: Extra data"),
         ("", 1, "the line is empty"),
         ("[]", None, 'a line is an object with "tree": NODE or "trees": [NODE, ...]'),
         ("{}", None, 'a line is an object with "tree": NODE or "trees": [NODE, ...]'),

@@ -188,7 +188,7 @@ def test_validation_tasks_are_never_trained_on(noise: None) -> None:
     assert len(world.validation) == 500
     assert set(world.train) | set(world.validation) == set(range(TINY.tasks))
     assert {str(world.derivations.tree(row)) for row in range(len(world.measured))} == {
-        str(Derivations.of([one]).tree(0)) for one in world.tasks.derivations
+        str(Derivations.from_trees([one]).tree(0)) for one in world.tasks.derivations
     }
 
 

@@ -226,7 +226,7 @@ class TestWhatTrainingLeaves:
         ("name", "content", "words"),
         [
             ("curve.jsonl", '{"epoch": 0}\n{"epo', "curve.jsonl cannot be read"),
-            ("curve.jsonl", "3\n", "a line is no object"),
+            ("curve.jsonl", "3\n", "line 1 is no epoch"),
             ("scores.json", "[1, 2]", "it holds no object"),
             ("scores.json", '{"test": {"accuracy": 0.5, "by_length": {"a": ["x", 1]}}}', "are not all numbers"),
             ("scores.json", '{"test": {"accuracy": "x"}}', "are not all numbers"),

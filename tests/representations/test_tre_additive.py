@@ -253,7 +253,7 @@ def test_a_users_distance_goes_through_torch() -> None:
     assert fit.bound.gradient_norm is not None
     assert fit.bound.gradient_norm < 1e-5
     assert fit.score < tre(rows, trees, distance="l1").score
-    with pytest.raises(MeasureError, match=r"one number for each item, shape \(50,\)"):
+    with pytest.raises(MeasureError, match=r"one number for each item, a tensor of shape \(50,\)"):
         tre(rows, trees, distance=lambda p, y: p - y)
 
 

@@ -111,7 +111,7 @@ def test_deep_trees_do_not_recurse() -> None:
         ([("a", "b"), ("a", float("nan"))], "row 1: nan is not a primitive"),
         ([("a", {"b": 1})], "row 0: a primitive must be a name or a number, got dict"),
         ([], "no derivations"),
-        ("ab", "derivations are nested tuples, attribute columns or a Forest"),
+        ("ab", "derivations are nested tuples, texts, attribute columns or a Forest"),
         ({}, "no attribute columns"),
         ({"x": [1, 2], "y": [1]}, "attribute columns must have one value for each row"),
     ],

@@ -74,6 +74,9 @@ def test_data_too_large_to_copy_are_fitted_in_place(monkeypatch: pytest.MonkeyPa
     layers = list(unlike(rows, 3).values())
     copied = fit_cosine(counts, layers)
     monkeypatch.setattr(cosine, "TOGETHER", 0)
+    for fit, other in zip(fit_cosine(counts, layers), copied, strict=True):  # stops at a small decrease
+        assert fit.per_item.sum() == pytest.approx(other.per_item.sum(), rel=1e-7)
+    monkeypatch.setattr(cosine, "LARGE_DECREASE", 0.0)
     for fit, other in zip(fit_cosine(counts, layers), copied, strict=True):
         np.testing.assert_allclose(fit.per_item, other.per_item, atol=1e-6)
         assert fit.lower_bound == pytest.approx(other.lower_bound, abs=1e-9)
@@ -92,7 +95,7 @@ def test_values_and_gradients_are_those_of_the_distance(seed: int, layers: int) 
     sums = np.zeros((len(distinct), layers, 3))
     np.add.at(sums, group, unit)
     lexicon = rng.normal(size=(4, layers, 3))
-    value, grad, curvature = CosineObjective(distinct, sums, np.ones(sums.shape[:2]), times).evaluate(lexicon)
+    value, grad, curvature, _ = CosineObjective(distinct, sums, np.ones(sums.shape[:2]), times).evaluate(lexicon)
     scale = 1.0 / np.linalg.norm(rows, axis=2)
     plain = CosineObjective(whole, rows, scale, np.ones(20)).evaluate(lexicon)
     assert curvature.shape == (len(distinct), layers)
@@ -101,6 +104,22 @@ def test_values_and_gradients_are_those_of_the_distance(seed: int, layers: int) 
         for found, found_grad in ((value, grad), plain[:2]):
             assert found[layer] == pytest.approx(total, abs=1e-9)
             np.testing.assert_allclose(found_grad[:, layer], matrix.T @ slope, atol=1e-9)
+
+
+def test_single_precision_gives_the_same_values_and_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(9)
+    matrix = rng.integers(0, 2, size=(400, 6)).astype(float) + 0.25
+    rows = rng.normal(size=(400, 1, 8)).astype(np.float32)
+    objective = CosineObjective(
+        Design.from_dense(matrix), rows, 1.0 / np.linalg.norm(rows, axis=2).astype(np.float64), np.ones(400)
+    )
+    lexicon = rng.normal(size=(6, 1, 8))
+    double = objective.evaluate(lexicon)
+    monkeypatch.setattr(cosine, "SINGLE", 0)
+    assert objective.precision is np.float32
+    for one, other in zip(objective.evaluate(lexicon), double, strict=True):
+        assert one.dtype == np.float64
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-4)
 
 
 @given(st.integers(0, 10_000))

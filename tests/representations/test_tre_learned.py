@@ -119,8 +119,9 @@ def test_richer_compositions_never_score_above_addition(name: str) -> None:
     trees = [(a, (b, c)) for a, b, c in rng.choice(list("abcd"), size=(30, 3)).tolist()]
     rows = rng.normal(size=(30, 2, 2))
     for distance in ("sql2", "l1"):
-        plain = tre(rows, trees, distance=distance)
-        richer = tre(rows, trees, compose=name, distance=distance, restarts=1)
+        plain = tre(rows.reshape(30, -1), trees, distance=distance)
+        shaped = rows if name == "position" else rows.reshape(30, -1)
+        richer = tre(shaped, trees, compose=name, distance=distance, restarts=1)
         assert richer.score <= plain.score + 1e-9
         assert richer.bound.lower_bound <= richer.score + 1e-12
 
@@ -130,7 +131,7 @@ def test_richer_compositions_never_score_above_addition(name: str) -> None:
 def test_the_order_of_the_data_and_earlier_fits_change_nothing(name: str) -> None:
     rng = np.random.default_rng(5)
     trees = [(a, (b, c)) for a, b, c in rng.choice(list("abcd"), size=(24, 3)).tolist()]
-    rows = rng.normal(size=(24, 2, 3))
+    rows = rng.normal(size=(24, 2, 3) if name == "position" else (24, 6))
     first = tre(rows, trees, compose=name, distance="sql2", restarts=1, seed=7)
     tre(rows * 2, trees, compose=name, distance="sql2", restarts=1, seed=9)
     order = rng.permutation(24)

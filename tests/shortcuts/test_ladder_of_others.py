@@ -36,7 +36,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert "top 2 levels" in shown.output
     assert "█" in shown.output
     assert "tree 2: effective depth" in shown.output
-    assert (tmp_path / "ladder.svg").read_text().startswith("<?xml")
+    assert (tmp_path / "ladder.svg").read_text().startswith("<svg")
     machine = json.loads(CliRunner().invoke(app, [*command, "--json"]).output)
     assert machine["rungs"][-1]["per_question"] == [1.0, 1.0]
     assert machine["effective_depth"][0]["beyond"]["exceeds"] is True

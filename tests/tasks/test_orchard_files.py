@@ -73,7 +73,7 @@ def test_positions_are_level_order() -> None:
         ("[MAX 2 ] X [COPY [MAX 1 ] ]", "column 18: COPY has one argument"),
         ("]", "column 1: ']' closes a list that was never opened"),
         ("[MAX 2 ] X 3 4", "column 14: '4' comes after the end of a tree"),
-        ("[MAX 2 ]\r\n", "column 9: the line ends in CR LF"),
+        ("[MAX 2 ]\r\r\n", "column 9: a carriage return (CR) stands inside the line; lines end in LF or CR LF"),
     ],
 )
 def test_faults_have_a_place(text: str, words: str) -> None:

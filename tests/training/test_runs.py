@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -88,3 +90,49 @@ def test_predictions_are_kept_under_plain_names_only(tmp_path, name):
         with pytest.raises(RunError, match="plain file name"):
             attempt()
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["recipe.json"]
+
+
+def _add(folder: Path, worker: int) -> None:
+    run = Run.read(folder)
+    for number in range(10):
+        run.add_scores(f"{worker}-{number}", {"accuracy": 0.5})
+
+
+def test_no_score_is_lost_when_processes_add_theirs_at_once(tmp_path: Path) -> None:
+    run = Run.open(tmp_path / "run", Recipe("treelstm"))
+    fork = multiprocessing.get_context("fork")
+    workers = [fork.Process(target=_add, args=(run.folder, worker)) for worker in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(run.scores) == 40
+
+
+def test_what_a_kill_in_the_first_write_leaves_is_no_content(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / ".recipe.json.0123abcd.part").write_text("{")
+    run = Run.open(folder, Recipe("treelstm"))
+    assert sorted(path.name for path in folder.iterdir()) == ["recipe.json"]
+    assert Run.open(folder, Recipe("treelstm")).recipe == run.recipe
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("recipe.json", "[" * 5000, "nested too deeply"),
+        ("recipe.json", '{"model": ' + "1" * 5000 + "}", "a number that is too long"),
+        ("recipe.json", "[]", "holds no object"),
+        ("recipe.json", '{"model": "x", "epochs": "many"}', "epochs"),
+        ("scores.json", "[" * 5000, "nested too deeply"),
+        ("curve.jsonl", '{"epoch": 0, "loss": Infinity, "train": 1, "dev": 1, "rate": 1}\n', "line 1 is no epoch"),
+        ("curve.jsonl", '{"epoch": 0, "loss": 1}\n', "line 1 is no epoch"),
+        ("curve.jsonl", "[" * 5000, "nested too deeply"),
+    ],
+)
+def test_a_damaged_file_of_a_run_is_named(tmp_path: Path, name: str, content: str, message: str) -> None:
+    run = Run.open(tmp_path, Recipe("treelstm"))
+    (tmp_path / name).write_text(content)
+    with pytest.raises(RunError, match=f"{name}.*{message}"):
+        _ = (Run.read(tmp_path).recipe, run.scores, run.curve)

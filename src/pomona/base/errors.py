@@ -7,7 +7,8 @@
     ├── SplitError     train, dev and test that share examples, or a split that is too small
     ├── FairnessError  node-labelled data that contradicts itself or lacks what a certificate needs
     ├── MeasureError   representations, predictions or trees that a measure cannot take
-    └── RunError       a run folder that belongs to another recipe, cannot be written, or cannot be resumed
+    ├── RunError       a run folder that belongs to another recipe, cannot be written, or cannot be resumed
+    └── MissingPackageError    a package of an extra of the install, for example torch
 
 Each message says what was given and where, what is allowed, and what to do next. The command line turns every one of
 them into exit status 3.
@@ -63,6 +64,10 @@ class MeasureError(PomonaError):
 
 class RunError(PomonaError):
     """A run folder that belongs to another recipe, cannot be written, or cannot be resumed."""
+
+
+class MissingPackageError(PomonaError, ImportError):
+    """A package that only some parts need and that is not installed; the message says how to install it."""
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:

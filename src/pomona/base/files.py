@@ -1,57 +1,223 @@
-"""Files that are complete or absent: write under another name, flush to disk, then rename in one step.
+"""The one door through which files are written: complete or absent, and never in the way of what is there.
 
     with replacing("data/train.parquet") as path:
         ...                                          # write to `path`, a file of another name in the same folder
 
-If the process is killed, either the old file is there or the new one. After an exception the old file is unchanged and
-no temporary file is left.
+The file is written under another name, flushed to disk, and renamed in one step; then its folder is flushed. If the
+process is killed, either the old file is there or the new one. After an exception the old file is unchanged and no
+temporary file is left. What a killed process left behind is removed by the next write of the same file.
+
+A replaced file keeps its permissions. A symbolic link stays, and the file it points to is replaced. A device or a pipe
+is written to when the block ends.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import secrets
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
 from pomona.base.errors import FormatError
+from pomona.base.locks import try_lock
+
+LONGEST_NAME = 255  # bytes of a file's name, on all usual file systems
+_LEFT_OVER = re.compile(r"\..*\.[0-9a-f]{8}\.part(\..*)?", re.DOTALL)
+_NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.EBADF, errno.EISDIR)
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
-    """A path to write to. The file becomes `path` when the block ends without an exception."""
+def replacing(path: str | Path, *, mode: int | None = None) -> Iterator[Path]:
+    """A path to write to. The file becomes `path` when the block ends without an exception.
+
+    A new file gets the permissions `mode`, by default those that the user's umask gives.
+    """
     target = Path(path)
-    if target.is_dir() or not target.name:
+    kind = kind_of(target)
+    if kind == "folder" or not target.name:
         raise FormatError("this is a folder; name a file in it", path=target)
-    if target.exists() and not target.is_file():  # never replace /dev/null by a file
-        raise FormatError("this is a device or a pipe; name a file", path=target)
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        yield beside
-        with beside.open("rb+") as written:
-            os.fsync(written.fileno())
-        beside.replace(target)
+        with _through_copy(target) if kind == "device" else _beside(target, mode) as other:
+            yield other
     except OSError as error:
         raise FormatError(f"cannot be written: {error.strerror or error}", path=target) from error
-    finally:
-        with suppress(OSError):  # if the folder could not be made, there is nothing to remove
-            beside.unlink(missing_ok=True)
+
+
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """Write a file, completely or not at all."""
+    with replacing(path) as beside:
+        beside.write_bytes(content)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text in UTF-8, completely or not at all. Half of a surrogate pair, which UTF-8 lacks, becomes a `?`."""
+    write_bytes(path, text.encode("utf-8", "replace"))
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """Write a JSON document, completely or not at all."""
-    with replacing(path) as beside:
-        beside.write_text(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    """Write a JSON document, completely or not at all. Characters that UTF-8 lacks are written as JSON escapes."""
+    text = json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+    write_bytes(path, text.encode())
 
 
-def kind_of(path: str | Path) -> Literal["file", "folder", ""]:
-    """What is at a path: nothing, too, if a text that a user gave is too long or too strange to be a path."""
+def is_left_over(path: Path) -> bool:
+    """Whether this is the name of a file that a killed process was writing: no content, and removed in time."""
+    return _LEFT_OVER.fullmatch(path.name) is not None
+
+
+def is_empty(folder: Path) -> bool:
+    """Whether a folder holds nothing but what killed processes left behind."""
+    return all(is_left_over(path) for path in folder.iterdir())
+
+
+# -- how ---------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _beside(path: Path, mode: int | None) -> Iterator[Path]:
+    """A new file in the folder of the target, which replaces it at the end."""
+    target = Path(os.path.realpath(path))  # behind links
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    _make_folder(target.parent)
+    beside, number = _free_name(target), -1
+    try:  # also around the creation: a signal may end the process at any moment
+        number = _create(beside)
+        permissions = _permissions(target, beside, mode)
+        beside.chmod(permissions | 0o200)  # before anything is in it; a file that is only read can still be replaced
+        yield beside
+        with beside.open("rb+") as written:
+            os.fsync(written.fileno())
+        beside.chmod(permissions)
+        beside.replace(target)
+        _sync_folder(target.parent)
+        _remove_left_overs(target)
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        if number >= 0:
+            os.close(number)
+
+
+def _free_name(target: Path) -> Path:
+    """A name beside the target that nothing has."""
+    while True:
+        beside = target.with_name(f"{_prefix(target)}{secrets.token_hex(4)}.part")
+        if not os.path.lexists(beside):
+            return beside
+
+
+def _create(beside: Path) -> int:
+    """Create an empty file and return its number. Its lock shows other processes that it is in use."""
+    while True:
+        number = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        with suppress(OSError):  # without a lock it is as safe, but is not removed if the process is killed
+            try_lock(number)
+        with suppress(FileNotFoundError):  # another process took it for a left-over before it was locked
+            if beside.stat().st_ino == os.fstat(number).st_ino:
+                return number
+        os.close(number)
+
+
+def _prefix(target: Path) -> str:
+    """What the names of a target's temporary files begin with; the ends of long names are cut off."""
+    room = LONGEST_NAME - len("..12345678.part.before")
+    return f".{os.fsdecode(os.fsencode(target.name)[:room])}."
+
+
+def _permissions(target: Path, beside: Path, mode: int | None) -> int:
+    """The permissions of the file that is replaced, or of a new one. The owner is kept where that is allowed."""
     try:
-        return "file" if Path(path).is_file() else "folder" if Path(path).is_dir() else ""
+        old = target.stat()
+    except FileNotFoundError:
+        return beside.stat().st_mode & 0o777 if mode is None else mode
+    with suppress(OSError):
+        os.chown(beside, old.st_uid, old.st_gid)
+    return old.st_mode & 0o777
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder and those above it, so that they are still there after a crash."""
+    if not folder.is_dir():
+        if folder.exists():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+        _make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _sync_folder(folder.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Flush a folder's list of names to disk, where the file system can."""
+    try:
+        number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except PermissionError:  # a folder that may be written and not read
+        return
+    try:
+        os.fsync(number)
+    except OSError as error:
+        if error.errno not in _NOT_SYNCED:
+            raise
+    finally:
+        os.close(number)
+
+
+def _remove_left_overs(target: Path) -> None:
+    """Remove what killed processes left of the same target. A file that somebody still writes is locked."""
+    prefix = _prefix(target)
+    with suppress(OSError):  # a folder that cannot be read, a file that another process removed
+        left = [path for path in target.parent.iterdir() if path.name.startswith(prefix)]
+        for path in sorted(left, key=lambda path: -len(path.name)):  # what a writer keeps beside its file first
+            rest = re.fullmatch(r"([0-9a-f]{8}\.part)(\..*)?", path.name[len(prefix) :], re.DOTALL)
+            if rest and _is_abandoned(target.with_name(prefix + rest[1])):
+                path.unlink(missing_ok=True)
+
+
+def _is_abandoned(beside: Path) -> bool:
+    """Whether no process holds the lock of a temporary file, or the file itself is gone."""
+    try:
+        number = os.open(beside, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    try:
+        return try_lock(number) is True
+    finally:
+        os.close(number)
+
+
+@contextmanager
+def _through_copy(device: Path) -> Iterator[Path]:
+    """A file elsewhere, whose bytes are written to a device or a pipe at the end."""
+    with tempfile.TemporaryDirectory(prefix="pomona-") as folder:
+        copy = Path(folder) / device.name
+        yield copy
+        with copy.open("rb") as source, device.open("wb", buffering=0) as sink:
+            shutil.copyfileobj(source, sink)
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def kind_of(path: str | Path) -> Literal["file", "folder", "device", ""]:
+    """What is at a path, behind links: a file, a folder, a device or pipe, or nothing.
+
+    Nothing, too, if a text that a user gave is too long or too strange to be a path.
+    """
+    try:
+        path = Path(path)
+        return "file" if path.is_file() else "folder" if path.is_dir() else "device" if path.exists() else ""
     except (OSError, ValueError):
         return ""
 
@@ -60,5 +226,46 @@ def read_bytes(path: str | Path) -> bytes:
     """The whole file, or an error that says why not."""
     try:
         return Path(path).read_bytes()
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from error
+    except (OSError, ValueError) as error:
+        raise FormatError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from error
+
+
+def unix_lines(data: bytes) -> bytes:
+    """Text as Unix writes it: without a byte order mark, and with LF at the end of lines that end in CR LF.
+
+    Lines and columns of what is left are those that an editor shows.
+    """
+    return data.removeprefix(BYTE_ORDER_MARK).replace(b"\r\n", b"\n")
+
+
+def read_lines(path: str | Path) -> bytes:
+    """The whole of a text file, written on any system; what follows sees `unix_lines`."""
+    return unix_lines(read_bytes(path))
+
+
+def read_text(path: str | Path) -> str:
+    """The whole of a text file in UTF-8, written on any system."""
+    data = read_lines(path)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise FormatError("this is not UTF-8", path=path, line=line) from None
+
+
+def read_json(path: str | Path) -> Any:
+    """The value of a JSON document, or an error that says why not."""
+    return parse_json(read_text(path), path)
+
+
+def parse_json(text: str, path: str | Path, line: int | None = None) -> Any:
+    """The value of a JSON text from a file, or an error with the file and, if it is given, the line."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        where = {"line": error.lineno if line is None else line, "column": error.colno}
+        raise FormatError(f"this is not JSON: {error.msg}", path=path, **where) from None
+    except RecursionError:
+        raise FormatError("this JSON is nested too deeply", path=path, line=line) from None
+    except ValueError:  # Python reads whole numbers of at most 4,300 digits
+        raise FormatError("this JSON holds a number that is too long", path=path, line=line) from None

@@ -35,7 +35,10 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
 def value_at(package: str, home: str, name: str) -> Any:
     """What a home describes: the value of this name in a module, or what stands behind the colon; `:` is the module."""
     module, colon, path = home.partition(":")
-    value: Any = importlib.import_module(f"{package}.{module}")
+    from pomona.base.extras import extras_named  # here, so that `import pomona` loads nothing
+
+    with extras_named():
+        value: Any = importlib.import_module(f"{package}.{module}")
     for part in (path if colon else name).split("."):
         value = getattr(value, part) if part else value
     return value

@@ -13,8 +13,9 @@ extend. A module outside the package registers with the same decorator.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
-import importlib
+import importlib.util
 import pkgutil
 import re
 import sys
@@ -85,6 +86,19 @@ class Registry(Generic[T]):
                 importlib.import_module(module)
             self._discovered = True
         return iter(sorted(self._entries.values(), key=lambda entry: entry.name))
+
+    def abouts(self) -> dict[str, str]:
+        """The name and the first line of the description of every entry, from the text of the modules: for where what
+        they import is not installed."""
+        listed: dict[str, str] = {}
+        for module in self.modules().values():
+            spec = importlib.util.find_spec(module)
+            for node in ast.parse(Path(spec.origin).read_bytes() if spec and spec.origin else "").body:
+                calls = [call for call in getattr(node, "decorator_list", ()) if isinstance(call, ast.Call)]
+                names = [call.args[0] for call in calls if getattr(call.func, "attr", "") == "add" and call.args]
+                if isinstance(node, ast.ClassDef) and names and isinstance(names[0], ast.Constant):
+                    listed[str(names[0].value)] = (ast.get_docstring(node) or "").split("\n")[0]
+        return dict(sorted(listed.items()))
 
     def entry(self, name: str) -> tuple[Entry[T], str | None]:
         """The entry and the preset of `name/preset`. Only the file of that name is imported, if there is one."""

@@ -4,7 +4,6 @@
     verbs       finds the verbs, loads the one that runs, lists them all
     commands/   one file for each verb
     catalogue   what `pomona ls` lists                terminal     tables, progress, JSON, exit statuses
-    plot_files  plots that commands write
 
 Nothing in Pomona imports this room.
 """

@@ -2,7 +2,8 @@
 
     listing("models")["treelstm"]       {"about": "A TreeLSTM that is given the gold trees.", "settings": {...}, ...}
 
-Models and papers bring torch with them, so each kind is imported when it is asked for.
+Models bring torch with them, so each kind is imported when it is asked for. Without torch, models have their names and
+descriptions only.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pomona.base.errors import SpecError, did_you_mean
 from pomona.base.registry import settings_of
 
 Listing = dict[str, dict[str, Any]]
+NO_TORCH = "settings and training need torch: pip install 'pomona[train]'"
 
 def listing(kind: str) -> Listing:
     """Everything of one kind by name, as plain JSON values; `about` describes each in one line."""
@@ -39,8 +41,16 @@ def tasks(family: str = "") -> Listing:
 
 
 def _models() -> Listing:
-    from pomona.models.model import MODELS
+    try:
+        from pomona.models.model import MODELS
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        from pomona.base.registry import Registry
+        from pomona.models import FOLDERS
 
+        abouts = Registry[object]("model", *FOLDERS).abouts()
+        return {name: {"about": about, "settings": NO_TORCH} for name, about in abouts.items()}
     return {
         entry.name: {
             "about": entry.about,

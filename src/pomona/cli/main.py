@@ -5,11 +5,14 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import signal
 import sys
+from typing import Any, NoReturn
 
 import typer
 
 from pomona.base.errors import PomonaError
+from pomona.base.extras import extras_named
 from pomona.cli import terminal
 from pomona.cli.verbs import CONTEXT, Program
 
@@ -31,24 +34,74 @@ def _root() -> None:
     """
 
 
-INTERRUPTED = 130
-
-
 def main() -> None:
-    """Run the command; an error of ours is one clear line and exit status 3."""
+    """Run the command; an error of ours, or of the system, is one clear line and exit status 3."""
     for library in ("OMP", "OPENBLAS"):  # one thread a process: starting more costs most commands more than it saves
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     gc.set_threshold(100_000)  # imports create many objects that stay; searching them for garbage takes 0.1 s,
     atexit.register(gc.freeze)  # and 0.2 s at the end of the process, which frees all of them anyway
+    terminal.show_what_can_be_shown()
+    signal.signal(signal.SIGTERM, _terminate)
     try:
-        app()
+        with extras_named():
+            app()
     except PomonaError as error:
         terminal.err.print(f"[bold red]{type(error).__name__}[/]: {terminal.plain(error)}")
+        sys.exit(terminal.BAD_INPUT)
+    except (OSError, MemoryError) as error:  # a path that is too long, a disk or a memory that is full
+        terminal.err.print(f"[bold red]{type(error).__name__}[/]: {terminal.plain(_what_the_system_said(error))}")
         sys.exit(terminal.BAD_INPUT)
     except SystemExit as ending:  # typer also ends interrupted commands and those with a closed pipe in this way
         if isinstance(ending.__context__, BrokenPipeError):  # the reader of a pipe, such as `head`, has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
-        if ending.code == INTERRUPTED:
-            terminal.err.print("Interrupted; nothing half-written was left behind.")
+        words = {terminal.INTERRUPTED: "Interrupted", terminal.TERMINATED: "Terminated"}
+        if ending.code in words:
+            terminal.err.print(f"{words[ending.code]}; nothing half-written was left behind.")
         raise
+    except Exception as error:
+        _report_bug(error)
+
+
+def _terminate(*_: Any) -> NoReturn:
+    """End as after Ctrl-C: files that are being written are removed on the way out."""
+    sys.exit(terminal.TERMINATED)
+
+
+def _what_the_system_said(error: OSError | MemoryError) -> str:
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory. {error}".strip()
+    path = error.filename
+    shown = f"{os.fsdecode(path) if isinstance(path, (bytes, os.PathLike)) else path}: " if path is not None else ""
+    return f"{shown if len(shown) < 300 else shown[:200] + '...: '}{error.strerror or error}"
+
+
+def _report_bug(error: Exception) -> NoReturn:
+    """What nobody foresaw: one line with the file that was at hand, and the traceback in a file."""
+    import tempfile
+    import traceback
+
+    lines = [f"pomona {' '.join(map(ascii, sys.argv[1:]))}\n", *traceback.format_exception(error)]
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="pomona-bug-", suffix=".txt", encoding="utf-8", errors="replace", delete=False
+    ) as file:
+        file.writelines(lines)
+    path = _file_at_hand(error)
+    reading = f" with {terminal.plain(path)}" if path else ""
+    terminal.err.print(
+        f"[bold red]A bug in Pomona[/]{reading}: {type(error).__name__}: {terminal.plain(error)}\n"
+        f"The traceback is in {terminal.plain(file.name)}; please report it, with what you did and the file."
+    )
+    sys.exit(terminal.BUG)
+
+
+def _file_at_hand(error: BaseException) -> str:
+    """The path that the innermost function worked on, if one had a path."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    trace, path = error.__traceback__, ""
+    while trace is not None:
+        value = trace.tb_frame.f_locals.get("path")
+        path = str(value) if isinstance(value, (str, os.PathLike)) else path
+        trace = trace.tb_next
+    return path

@@ -1,11 +1,13 @@
-"""The output of commands: tables for people, JSON for programs, a progress bar, four exit statuses.
+"""The output of commands: tables for people, JSON for programs, a progress bar, exit statuses.
 
-Exit status: 0 success, 1 a check failed, 2 wrong usage, 3 bad input. There is no progress bar if nobody watches a
-terminal. Text from outside (tokens, names, predictions) is printed as text, never as markup or control sequences.
+Exit status: 0 success, 1 a check failed, 2 wrong usage, 3 bad input, 4 a bug in Pomona; 130 and 143 if interrupted or
+terminated. There is no progress bar if nobody watches a terminal. Text from outside (tokens, names, predictions) is
+printed as text, never as markup or control sequences. Characters that the output's encoding lacks are replaced.
 """
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 import sys
@@ -19,7 +21,8 @@ from rich.markup import escape
 if TYPE_CHECKING:
     from rich.table import Table
 
-CHECK_FAILED, BAD_INPUT = 1, 3  # 2, wrong usage, comes from typer
+CHECK_FAILED, BAD_INPUT, BUG = 1, 3, 4  # 2, wrong usage, comes from typer
+INTERRUPTED, TERMINATED = 130, 143
 
 # In a file or a pipe, lines are wide enough that a path or a fingerprint is not broken in two.
 _WIDTH = None if sys.stdout.isatty() else 160
@@ -33,11 +36,33 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066
 def plain(text: object, *, lines: bool = False) -> str:
     """Text from outside, safe to print: markup is escaped, control characters are codes. `lines` keeps line ends."""
     pieces = str(text).split("\n") if lines else [str(text)]
-    return escape("\n".join(_CONTROL.sub(_code, piece) for piece in pieces))
+    return escape("\n".join(map(visible, pieces)))
+
+
+def visible(text: str) -> str:
+    """Text from outside for something that knows no markup: control characters are codes."""
+    return _CONTROL.sub(_code, text)
 
 
 def _code(match: re.Match[str]) -> str:
     return match.group().encode("unicode_escape").decode()
+
+
+_ASCII = str.maketrans("│├└┌┐┘┬┴┼─█▉▊▋▌▍▎▏→–…", "||`..'+++-########>-.")
+
+
+def show_what_can_be_shown() -> None:
+    """Make standard output and error replace the characters that their encoding lacks: lines of trees by ASCII."""
+    codecs.register_error("pomona", _shown)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # not where a test has put something else there
+            stream.reconfigure(errors="pomona")
+
+
+def _shown(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    text = error.object[error.start : error.end].translate(_ASCII)
+    return text.encode("ascii", "replace").decode(), error.end
 
 
 def emit_json(value: Any) -> None:
@@ -88,10 +113,10 @@ def progress(label: str, total: int | None, *, quiet: bool = False) -> Iterator[
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-    label_column = TextColumn("{task.description}")
+    label_column = TextColumn("{task.description}", markup=False)
     columns = (SpinnerColumn(), label_column, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True) as bar:
-        job = bar.add_task(label, total=total)
+        job = bar.add_task(visible(label), total=total)
         yield lambda done: bar.advance(job, done)
 
 

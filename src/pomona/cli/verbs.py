@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -74,6 +75,14 @@ class Program(TyperGroup):
         super().__init__(**settings)
         self.commands = cast(MutableMapping[str, Any], Verbs())
 
+    def make_context(self, *arguments: Any, **more: Any) -> Any:
+        with _plain_words():
+            return super().make_context(*arguments, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _plain_words():
+            return super().invoke(ctx)
+
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.commands)
 
@@ -85,6 +94,20 @@ class Program(TyperGroup):
         options = [(", ".join(option.opts), getattr(option, "help", "")) for option in self.get_params(ctx)]
         _print_list("Options", options)
         terminal.out.print("[bold]pomona VERB --help[/bold] explains a verb, with an example.")
+
+
+@contextmanager
+def _plain_words() -> Iterator[None]:
+    """Errors of usage quote what was typed: as text, never as control sequences. An EOFError is no wish to leave."""
+    try:
+        yield
+    except EOFError as error:
+        raise RuntimeError("a file ended early") from error  # typer would say "Aborted."
+    except Exception as error:
+        for name in ("message", "option_name", "param_hint"):
+            if isinstance(text := getattr(error, name, None), str):
+                setattr(error, name, "\n".join(map(terminal.visible, text.split("\n"))))
+        raise
 
 
 def _print_list(title: str, rows: list[tuple[str, str]]) -> None:

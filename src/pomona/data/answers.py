@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pomona.base.errors import FormatError, MeasureError, TreeError
-from pomona.base.files import read_bytes, replacing
+from pomona.base.files import read_text, replacing
 from pomona.data.corpus import Corpus
 from pomona.trees import brackets
 from pomona.trees.binary import binarise
@@ -253,19 +253,9 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
 
 
-def text_of(path: Path) -> str:
-    """The text of a file, without a byte order mark."""
-    data = read_bytes(path).removeprefix(b"\xef\xbb\xbf")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise FormatError("this is not UTF-8", path=path, line=line) from None
-
-
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Line number and fields of each line, with `id` as a string."""
-    text = text_of(path)
+    text = read_text(path)
     if not text.strip():
         raise FormatError("the file is empty; each line needs an id and a prediction", path=path)
     table = path.suffix.lower() in (".csv", ".tsv")

@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pomona.base.errors import MeasureError, RunError, SpecError
+from pomona.base.extras import extras_named
 from pomona.base.files import kind_of
 from pomona.base.registry import imported, is_import
 from pomona.data.answers import Answers, answers_given, read_answers, trees_over
@@ -164,7 +165,8 @@ def _instance(kind: type) -> Any:
 
 
 def _of_run(run: Run, corpus: Corpus, name: str, how: Reading) -> Answered:
-    from pomona.training.predict import predict, represent
+    with extras_named():
+        from pomona.training.predict import predict, represent
 
     predictions = predict(run, corpus, which=how.which, threads=how.threads)
     inside = Inside(predictions.vocabulary, lambda: represent(run, corpus, which=how.which))

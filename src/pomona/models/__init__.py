@@ -11,3 +11,5 @@
 A new model is one new file in sentence/, pair/ or sequence/; it may import everything here but another model. Users
 import `MODELS`, `Model`, `Output` and `Shape` from `pomona.models.model`.
 """
+
+FOLDERS = ("pomona.models.sentence", "pomona.models.pair", "pomona.models.sequence")

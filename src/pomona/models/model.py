@@ -32,6 +32,7 @@ from pomona.base.arrays import Ints
 from pomona.base.registry import Registry
 from pomona.data.corpus import Corpus
 from pomona.data.task import declared_first
+from pomona.models import FOLDERS
 from pomona.models.inputs.sentences import Sentences
 from pomona.trees.forest import Forest
 
@@ -104,7 +105,7 @@ class Model:
         raise NotImplementedError(f"{type(self).__name__} must define build(shape)")
 
 
-MODELS: Registry[Model] = Registry("model", "pomona.models.sentence", "pomona.models.pair", "pomona.models.sequence")
+MODELS: Registry[Model] = Registry("model", *FOLDERS)
 
 
 @contextmanager

@@ -7,7 +7,9 @@
 A paper is one file in `pomona.papers` that says what was printed and how to measure it. A cell is one number of the
 paper. Its `measured` is the mean over the finished runs (`runs` of them) unless the paper's column says otherwise, and
 null while there are none: nothing is filled in. Each run keeps its predictions and their evaluation in its folder, so
-that everything can be measured again without training. An existing results file keeps what this call could not measure.
+that everything can be measured again without training. An existing results file keeps what this call could not measure;
+a number that is kept from another recipe than today's is marked `older_recipe`. `records` joins earlier runs with new
+ones, and `claims` says what the numbers mean for each claim of the paper.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from pomona.data.corpus import Corpus
 from pomona.evaluation.measure import with_measures
 from pomona.evaluation.records import keep, kept_evaluations
 from pomona.evaluation.subjects import Reading, answer, evaluate_answered
+from pomona.papers.claims import Claim
+from pomona.papers.records import recipe_key, train_command, without_seeds
 from pomona.training.recipe import Recipe
 from pomona.training.run import Run, environment
 
@@ -146,6 +150,7 @@ class Paper:
     name: ClassVar[str]
     title: ClassVar[str]
     places: ClassVar[tuple[str, ...]]  # the tables, figures and experiments that can be asked for
+    claims: ClassVar[tuple[Claim, ...]] = ()  # judged by `papers.claims`; they open the paper's page
 
     def measure(self, plan: Plan) -> dict[str, Any]:
         """`cells`, and whatever else a reader needs; all plain JSON values."""
@@ -199,9 +204,20 @@ def _merged(before: Mapping[str, Any], now: Mapping[str, Any], budget: str) -> d
     records = [{**record, "budget": budget} for record in now.get("runs", [])]
     again = {_mark(record) for record in records}
     results["runs"] = [*records, *(record for record in before.get("runs", []) if _mark(record) not in again)]
-    for name in before.keys() - {"paper", "environment", "cells", "runs"}:
+    results["recipes"] = _commands(results["runs"])
+    for name in before.keys() - {"paper", "environment", "cells", "runs", "recipes"}:
         results[name] = _kept(before[name], results.get(name))
     return results
+
+
+def _commands(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The command that trains each recipe, by the key that cells carry; seeds are left out."""
+    commands = {}
+    for record in records:
+        if {"model", "data"} <= record.get("recipe", {}).keys():
+            recipe = Recipe.from_settings(record["recipe"])
+            commands[recipe_key(recipe)] = train_command(without_seeds(recipe))
+    return commands
 
 
 def slug(row: str, seed: int) -> str:
@@ -230,11 +246,23 @@ def _records(part: Any, needed: tuple[str, ...]) -> bool:
 
 
 def _kept_cells(before: list[Cell], now: list[Cell]) -> list[Cell]:
-    """What was measured now, and what was measured before and could not be measured now."""
+    """What was measured now, and what was measured before and could not be measured now, or from fewer runs."""
     old = {_place(cell): cell for cell in before if cell["measured"] is not None}
-    cells = [old.pop(_place(cell), cell) if cell["measured"] is None else cell for cell in now]
     here = {_place(cell) for cell in now}
+    cells = [_newer(old.get(_place(cell)), cell) for cell in now]
     return cells + [cell for place, cell in old.items() if place not in here]
+
+
+def _newer(before: Cell | None, now: Cell) -> Cell:
+    """Which of two cells of one number stands. An earlier one whose recipe is no longer the planned one is marked."""
+    if before is None:
+        return now
+    same = before.get("recipe") == now.get("recipe")
+    fewer = now["measured"] is not None and same and "recipe" in now and before["runs"] > now["runs"]
+    if now["measured"] is not None and not fewer:
+        return now
+    kept = {name: value for name, value in before.items() if name != "older_recipe"}
+    return kept if same or "recipe" not in now else {**kept, "older_recipe": True}
 
 
 def _kept(before: Any, now: Any) -> Any:

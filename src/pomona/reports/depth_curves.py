@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from pomona.base.plots import GREY, Row, Spec
 from pomona.reports.file_plots import slug
-from pomona.reports.style import GREY, Plot, Row, Spec
+from pomona.reports.style import Plot
 
 POINT = re.compile(r"(first|second|both) at depth (\d+)")
 PLACES = ("first", "second", "both")

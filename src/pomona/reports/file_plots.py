@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from pomona.base.plots import GREY, Row, Spec
 from pomona.fairness import Certificate
-from pomona.reports.style import AGREE, DIFFER, GREY, Plot, Row, Spec
+from pomona.reports.style import AGREE, DIFFER, Plot
 from pomona.trees.drawing import shortened
 
 

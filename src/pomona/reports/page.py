@@ -26,7 +26,8 @@ from markupsafe import Markup
 
 import pomona
 from pomona.base.errors import FormatError
-from pomona.base.files import replacing
+from pomona.base.files import write_text
+from pomona.base.plots import for_page
 from pomona.reports import figures
 from pomona.reports.collect import Report, Test, collect
 from pomona.reports.inputs import gather
@@ -74,8 +75,7 @@ def report(
     say(f"{len(plots)} plots")
     content = html(collected, plots, title, examples, with_figures=with_figures)
     written = figures.write(plots, folder / "figures") if with_figures else ()
-    with replacing(folder / "index.html") as beside:
-        beside.write_text(content, encoding="utf-8", newline="\n")
+    write_text(folder / "index.html", content)
     for path in old - set(written):  # figures of plots that the new report does not have
         path.unlink(missing_ok=True)
     notes = [*collected.notes, *(f"{test.name}: {note}" for test in collected.tests for note in test.notes)]
@@ -102,7 +102,7 @@ def html(collected: Report, plots: Sequence[Plot], title: str, examples: int, *,
     script = "\n".join(_asset(name) for name in SCRIPTS)
     library = figures.library()
     tests = _tests(collected, examples)
-    specs = {plot.key: figures.for_page(plot.spec) for plot in plots}
+    specs = {plot.key: for_page(plot.spec) for plot in plots}
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     environment.filters |= {"seen": lambda text: visible(str(text)), "short": lambda text: shortened(str(text))}
     return environment.from_string(_asset("page.html")).render(

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from pomona.base.plots import COLOURS, GREY, Row, Spec, percent
 from pomona.data.groups import groups_of
 from pomona.evaluation.accuracy import wilson
 from pomona.reports.collect import Report, Test
-from pomona.reports.style import COLOURS, GREY, Plot, Row, Spec, percent
+from pomona.reports.style import Plot
 from pomona.shortcuts.lookups import Rung
 from pomona.trees.drawing import shortened
 

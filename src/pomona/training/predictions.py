@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pomona.base.errors import RunError, TreeError
-from pomona.base.files import replacing
+from pomona.base.files import write_bytes
 from pomona.trees.binary import from_transitions, transitions
 from pomona.trees.forest import Forest
 from pomona.trees.values import from_json
@@ -48,8 +48,7 @@ class Predictions:
             leaf = self.trees.leaf
             arrays |= {"steps": steps, "start": start, "leaves": self.trees.symbol[leaf]}
             about["names"] = list(self.trees.names)
-        with replacing(path) as beside:
-            beside.write_bytes(save(arrays, {"about": json.dumps(about)}))
+        write_bytes(path, save(arrays, {"about": json.dumps(about)}))
 
     @classmethod
     def load(cls, path: Path) -> Predictions:

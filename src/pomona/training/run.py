@@ -7,16 +7,16 @@
     environment.json      versions, machine, threads     best, last          weights (.safetensors)
     data.json             fingerprints of train and dev  certificate.json    why dev is held out, for some tasks
     curve.jsonl           one line for each epoch        predictions/        answers and trees on a corpus, by name
-    scores.json           what was measured, by corpus   .lock               held while a process trains
+    scores.json           what was measured, by corpus   .lock, .scores.lock held while a process trains, adds scores
 
 Every file is replaced as a whole, so none is ever half written.
 """
 
 from __future__ import annotations
 
-import fcntl
 import importlib.metadata
 import json
+import math
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,11 +24,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pomona.base.errors import FormatError, RunError
-from pomona.base.files import replacing, write_json
+from pomona.base import files
+from pomona.base.errors import FormatError, RunError, SpecError
+from pomona.base.locks import InUse, locked
 from pomona.training.predictions import Predictions
 from pomona.training.recipe import Recipe
 
+_MEASURED = ("epoch", "loss", "train", "dev", "rate")  # what every epoch of a curve has
 LONGEST_NAME = 200  # bytes of the name of a test, which becomes the name of a file
 
 
@@ -46,7 +48,7 @@ class Run:
     def open(cls, folder: str | Path, recipe: Recipe) -> Run:
         """The run of this recipe in this folder: a new one, or the one that is there already."""
         folder = Path(folder)
-        if (folder / "recipe.json").is_file():
+        if files.kind_of(folder / "recipe.json") == "file":
             known = cls.read(folder)
             if known.recipe != recipe:
                 theirs, ours = known.recipe.plain, recipe.plain
@@ -56,7 +58,8 @@ class Run:
                     f"{ours[name]!r}. Nothing was changed; choose another folder or the same settings."
                 )
             return known
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        kind = files.kind_of(folder)
+        if kind and not (kind == "folder" and files.is_empty(folder)):
             raise RunError(f"{folder} is not empty and holds no run; nothing was changed. Choose another folder.")
         run = cls(folder, recipe)
         run.write("recipe.json", recipe.plain)
@@ -66,24 +69,22 @@ class Run:
     def read(cls, folder: str | Path) -> Run:
         """The run that a folder holds."""
         path = Path(folder) / "recipe.json"
+        if files.kind_of(path) != "file":
+            raise RunError(f"{folder} holds no run: there is no recipe.json in it")
+        settings = _object(path)
         try:
-            recipe = Recipe.from_settings(json.loads(path.read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            raise RunError(f"{folder} holds no run: there is no recipe.json in it") from None
-        except (OSError, ValueError, TypeError, AttributeError) as error:
+            return cls(folder, Recipe.from_settings(settings))
+        except SpecError as error:
             raise RunError(f"{path} cannot be read: {error}") from None
-        return cls(folder, recipe)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes from training in this folder; the system releases the lock when the process ends."""
         try:
-            with (self.folder / ".lock").open("a") as file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    raise RunError(f"another process is training in {self.folder}; wait for it") from None
+            with locked(self.folder / ".lock"):
                 yield
+        except InUse:
+            raise RunError(f"another process is training in {self.folder}; wait for it") from None
         except OSError as error:
             raise RunError(f"{self.folder} cannot be written: {error.strerror or error}") from error
 
@@ -92,38 +93,35 @@ class Run:
     def write(self, name: str, value: Any) -> None:
         """Write a JSON document into the folder, as a whole or not at all."""
         try:
-            write_json(self.folder / name, value)
+            files.write_json(self.folder / name, value)
         except FormatError as error:
             raise RunError(f"the run cannot be saved: {error}") from error
 
     def write_bytes(self, name: str, content: bytes) -> None:
         try:
-            with replacing(self.folder / name) as beside:
-                beside.write_bytes(content)
+            files.write_bytes(self.folder / name, content)
         except FormatError as error:
             raise RunError(f"the run cannot be saved: {error}") from error
 
     def read_json(self, name: str) -> dict[str, Any]:
         """A JSON document of the folder; empty if there is none."""
         path = self.folder / name
-        try:
-            value = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        except (OSError, ValueError) as error:
-            raise RunError(f"{path} cannot be read: {error}") from None
-        if not isinstance(value, dict):
-            raise RunError(f"{path} cannot be read: it holds no object")
-        return value
+        return _object(path) if path.exists() else {}
 
     @property
     def curve(self) -> list[dict[str, Any]]:
         """One entry for each epoch: losses, accuracies, rate, step and seconds."""
         path = self.folder / "curve.jsonl"
+        if not path.exists():
+            return []
         try:
-            entries = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-        except (OSError, ValueError) as error:
+            lines = files.read_text(path).splitlines()
+            entries = [files.parse_json(line, path, number) for number, line in enumerate(lines, 1)]
+        except FormatError as error:
             raise RunError(f"{path} cannot be read, its end may be cut off: {error}") from None
-        if not all(isinstance(entry, dict) for entry in entries):
-            raise RunError(f"{path} cannot be read: a line is no object")
+        for number, entry in enumerate(entries, 1):
+            if not isinstance(entry, dict) or not all(_is_finite(entry.get(name)) for name in _MEASURED):
+                raise RunError(f"{path}, line {number} is no epoch: an object with numbers for {', '.join(_MEASURED)}")
         return entries
 
     def write_curve(self, curve: Sequence[Mapping[str, Any]]) -> None:
@@ -170,7 +168,12 @@ class Run:
         return self.read_json("scores.json")
 
     def add_scores(self, name: str, scores: Mapping[str, Any]) -> None:
-        self.write("scores.json", {**self.scores, name: dict(scores)})
+        """Add what was measured on one corpus; processes that do so at the same time wait for each other."""
+        try:
+            with locked(self.folder / ".scores.lock", wait=True):
+                self.write("scores.json", {**self.scores, name: dict(scores)})
+        except OSError as error:
+            raise RunError(f"the run cannot be saved: {self.folder}: {error.strerror or error}") from error
 
     def predictions_at(self, name: str) -> Path:
         """The file of the predictions of this name; a name that would lead to another folder is an error."""
@@ -191,6 +194,21 @@ class Run:
             predictions.save(path)
         except FormatError as error:
             raise RunError(f"the run cannot be saved: {error}") from error
+
+
+def _object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file of a run."""
+    try:
+        value = files.read_json(path)
+    except FormatError as error:
+        raise RunError(f"{path} cannot be read: {error}") from None
+    if not isinstance(value, dict):
+        raise RunError(f"{path} cannot be read: it holds no object")
+    return value
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def environment(**more: Any) -> dict[str, Any]:

@@ -17,9 +17,7 @@ def task_names(incomplete: str) -> list[str]:
 
 def model_names(incomplete: str) -> list[str]:
     """Models whose names begin like this. They are the names of files, so torch is not loaded."""
-    import pkgutil
+    from pomona.base.registry import Registry
+    from pomona.models import FOLDERS
 
-    from pomona.models import pair, sentence, sequence
-
-    names = (module.name for room in (sentence, pair, sequence) for module in pkgutil.iter_modules(room.__path__))
-    return [name for name in names if name.startswith(incomplete)]
+    return [name for name in Registry[object]("model", *FOLDERS).modules() if name.startswith(incomplete)]

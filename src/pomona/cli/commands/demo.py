@@ -36,6 +36,9 @@ def demo(
 
     Example: [bold]pomona demo[/bold]
     """
+    from pomona.base.extras import need
+
+    need("torch")  # say it now, not after the first steps
     with terminal.aside(really=as_json):
         facts = _tell(out, seed, rows, epochs)
     if as_json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -109,9 +109,10 @@ def _with_model(made: Ladder, corpus: Corpus, given: npt.NDArray[np.int64], name
 def _answers(corpus: Corpus, path: Path, whole: int) -> npt.NDArray[np.int64]:
     """Answers by id, in a file that `pomona evaluate` reads, or one per line for the examples or the `whole` file."""
     from pomona.base.errors import FormatError
-    from pomona.data.answers import answers_given, read_answers, text_of
+    from pomona.base.files import read_text
+    from pomona.data.answers import answers_given, read_answers
 
-    text = text_of(path)
+    text = read_text(path)
     if path.suffix.lower() in (".csv", ".tsv", ".json", ".jsonl") or text.lstrip().startswith(("{", "[")):
         return read_answers(path, corpus).given
     lines = text.removesuffix("\n").split("\n")
@@ -158,26 +159,32 @@ def _bar(value: float, width: int = 20) -> str:
 
 
 def _draw(ladder: Ladder, path: Path, asked: str) -> None:
-    import numpy as np
+    """A bar for each rung; where there are several questions, a mark for each of them too."""
+    from pomona.base.plots import COLOURS, Drawing, percent
 
-    from pomona.cli.plot_files import plot_file
-
-    rungs = list(reversed(ladder.rungs))
-    questions = rungs[0].right.shape[1]
-    heights = np.arange(len(rungs))
-    with plot_file(path, 7, 0.6 + 0.26 * len(rungs)) as axes:
-        whole = [0.0 if rung.accuracy != rung.accuracy else 100 * rung.accuracy for rung in rungs]
-        axes.barh(heights, whole, color="#4c78a8", height=0.7, label=f"all {asked}s" if questions > 1 else None)
-        for number in range(questions if questions > 1 else 0):
-            marks = [100 * rung.per_question[number] for rung in rungs]
-            style = {"marker": "o^sd"[number % 4], "color": _COLOURS[number % 4], "label": f"{asked} {number + 1}"}
-            axes.plot(marks, heights, linestyle="", markersize=4, **style)
-        axes.set(yticks=heights, yticklabels=[rung.name for rung in rungs], xlim=(0, 100), xlabel="accuracy, %")
-        axes.set_title(ladder.corpus.replace("$", r"\$"), fontsize=9)
-        axes.tick_params(axis="y", labelsize=8, length=0)
-        axes.spines[["top", "right", "left"]].set_visible(False)
-        if questions > 1:
-            axes.legend(frameon=False, fontsize=8, loc="upper right")
-
-
-_COLOURS = ("#f58518", "#54a24b", "#e45756", "#72b7b2")
+    questions = ladder.rungs[0].right.shape[1]
+    names = [f"{asked} {number + 1}" for number in range(questions)] if questions > 1 else []
+    scale = {"scale": {"domain": [0, 1]}}
+    rung_axis = {"field": "rung", "type": "nominal", "sort": None, "title": None, "axis": {"labelLimit": 300}}
+    bars = [
+        {"rung": rung.name, "accuracy": 0.0 if rung.accuracy != rung.accuracy else rung.accuracy}
+        for rung in ladder.rungs
+    ]
+    marks = [
+        {"rung": rung.name, "accuracy": float(share), "question": name}
+        for rung in ladder.rungs
+        for name, share in zip(names, rung.per_question, strict=False)
+    ]
+    encoding = {"x": percent("accuracy", f"accuracy, all {asked}s" if names else "accuracy", **scale), "y": rung_axis}
+    named = {"field": "question", "title": None}
+    colour = {**named, "scale": {"domain": names, "range": COLOURS[1 : 1 + questions]}}
+    layers: list[dict[str, Any]] = [
+        {"data": {"values": bars}, "mark": {"type": "bar", "color": COLOURS[0]}, "encoding": encoding}
+    ]
+    if names:
+        points = {"type": "point", "filled": True, "size": 40, "opacity": 1}
+        shape = {**named, "scale": {"domain": names}}
+        layers.append(
+            {"data": {"values": marks}, "mark": points, "encoding": {**encoding, "color": colour, "shape": shape}}
+        )
+    Drawing({"title": ladder.corpus, "height": 20 * len(bars), "layer": layers}).save(path)

@@ -36,7 +36,8 @@ def ls(
     else:
         rows = [(name, about["about"]) for name, about in listed.items()]
         terminal.out.print(terminal.table(None, [what.removesuffix("s"), "what it is"], rows, left=2))
-        terminal.out.print(f"\n{_NEXT[what]}")
+        without = any(about.get("settings") == catalogue.NO_TORCH for about in listed.values())
+        terminal.out.print(f"\n{terminal.plain(catalogue.NO_TORCH.capitalize()) if without else _NEXT[what]}")
 
 
 _NEXT = {

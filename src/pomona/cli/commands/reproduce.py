@@ -34,6 +34,8 @@ def reproduce(
 
     Example: [bold]pomona reproduce listops_2018 --budget smoke[/bold]
     """
+    from pomona.papers.claims import judged
+    from pomona.papers.reproduce import PAPERS
     from pomona.papers.reproduce import reproduce as run_reproduction
 
     where = [f"Table {number}" for number in table or []] + [f"Figure {number}" for number in figure or []]
@@ -49,10 +51,12 @@ def reproduce(
         train_missing=train,
         say=lambda text: terminal.err.print(terminal.plain(text)),
     )
+    claims = judged(PAPERS.entry(paper)[0].kind, reproduced)
     if as_json:
-        terminal.emit_json(reproduced)
+        terminal.emit_json({**reproduced, "claims": claims})
         return
     _print(reproduced, where, row or [])
+    _print_claims(claims)
     if out is not None:
         terminal.out.print(f"Wrote {terminal.plain(out)}")
 
@@ -72,6 +76,14 @@ def _print(reproduced: dict[str, Any], where: list[str], only: list[str]) -> Non
         terminal.out.print(terminal.table(title, ["sees", "accuracy"], rungs))
     if reproduced.get("answer"):
         terminal.out.print(terminal.plain(reproduced["answer"]))
+
+
+def _print_claims(claims: list[dict[str, str]]) -> None:
+    """What the numbers, new and old, say of each claim of the paper."""
+    if claims:
+        columns = ["claim", "printed", "ours", "verdict"]
+        rows = [[terminal.plain(claim[column]) for column in columns] for claim in claims]
+        terminal.out.print(terminal.table("What the paper claims", columns, rows, left=4))
 
 
 _NUMBERS = ("printed", "measured", "deviation", "low", "high")

@@ -30,7 +30,7 @@ def show(
 
     Example: [bold]pomona show listops/d20s --seed 1 -n 3[/bold]
     """
-    from pomona.base.files import replacing
+    from pomona.base.files import write_text
     from pomona.base.registry import parse_settings
     from pomona.data.sources import corpus_from
     from pomona.trees import drawing
@@ -38,8 +38,7 @@ def show(
     corpus = corpus_from(source, split=split, seed=seed, size=n, settings=parse_settings(settings or []))
     examples = list(corpus)
     if svg and examples:
-        with replacing(svg) as path:
-            path.write_text(drawing.svg(examples[0].trees, examples[0].values), encoding="utf-8")
+        write_text(svg, drawing.svg(examples[0].trees, examples[0].values))
     if as_json:
         terminal.emit_json([_plain(example) for example in examples])
         return

@@ -91,13 +91,11 @@ def _row(counts: dict[str, int]) -> str:
 def _draw(depths: object, path: Path, source: str) -> None:
     import numpy as np
 
-    from pomona.cli.plot_files import plot_file
+    from pomona.base.plots import Drawing, histogram, marked
 
     values = np.asarray(depths)
-    bins = np.arange(0, np.ceil(values.max(initial=1)) + 1)
-    with plot_file(path, 6, 3.2) as axes:
-        axes.hist(values, bins=bins, color="#4c78a8", edgecolor="white", lw=0.4)
-        axes.axvline(float(values.mean()), color="#e45756", lw=1.2, label=f"mean {values.mean():.1f}")
-        axes.set(xlabel="average depth of a token in the tree", ylabel="examples", title=source.replace("$", r"\$"))
-        axes.legend(frameon=False)
-        axes.spines[["top", "right"]].set_visible(False)
+    edges = np.arange(0, np.ceil(values.max(initial=1)) + 1)
+    title = "average depth of a token in the tree"
+    bars = histogram(np.histogram(values, edges)[0], edges, title, "examples")
+    mean = marked({f"mean {values.mean():.1f}": values.mean()}, title)
+    Drawing({"title": source, "height": 220, "layer": [bars, mean]}).save(path)

@@ -67,6 +67,7 @@ def tre(
     import warnings
 
     from pomona.base.files import write_json
+    from pomona.base.plots import plot_kind
     from pomona.representations.tre import ReconstructionWarning
     from pomona.representations.tre import tre as measure
     from pomona.representations.tre.compositions import COMPOSITIONS
@@ -77,7 +78,7 @@ def tre(
         if value not in known:
             raise typer.BadParameter(f"{value!r} is not one of {', '.join(known)}.", param_hint=option)
     if plot is not None:
-        _plot_format(plot)  # before the work, not after it
+        plot_kind(plot)  # before the work, not after it
     trees, items = read_derivations(derivations)
     vectors = match_rows(read_representations(representations, key), items)
     with warnings.catch_warnings():
@@ -203,41 +204,24 @@ def _number(value: float | None) -> str:
     return "NaN" if value is None else f"{value:.4g}"
 
 
-def _plot_format(path: Path) -> str:
-    from pomona.base.errors import FormatError
-
-    kind = path.suffix.removeprefix(".").lower()
-    if kind not in ("png", "svg", "pdf"):
-        raise FormatError("a plot ends in .png, .svg or .pdf", path=path)
-    return kind
-
-
 def _draw(path: Path, fit: TreFit, test: Any) -> None:
     """The score among the scores of shuffles, and the best and worst reconstructed items."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
     import numpy as np
 
-    from pomona.base.files import replacing
+    from pomona.base.plots import COLOURS, GREY, Drawing, histogram, marked, side_by_side
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-    if test is not None:
-        left.hist(test.null, bins=40, color="0.75", label="shuffled derivations")
-    left.axvline(fit.score, color="C3", label=f"TRE {fit.score:.4g}")
-    left.axvline(fit.bound.lower_bound, color="C0", linestyle=":", label="lower bound")
-    left.set(xlabel=f"TRE ({fit.compose.name}, {fit.distance.name})", ylabel="shuffles")
-    left.legend(frameon=False)
+    title = f"TRE ({fit.compose.name}, {fit.distance.name})"
+    lines = marked({f"TRE {fit.score:.4g}": fit.score, "lower bound": fit.bound.lower_bound}, title)
+    shuffled = [] if test is None else [histogram(*np.histogram(test.null, 40), title, "shuffles", GREY)]
     order = np.argsort(fit.per_item, kind="stable")
-    chosen = np.unique(np.concatenate([order[:8], order[-8:]]))
-    chosen = chosen[np.argsort(fit.per_item[chosen], kind="stable")]
-    labels = [str(fit.derivations.tree(int(row)))[:40].replace("$", r"\$") for row in chosen]
-    right.barh(np.arange(len(chosen)), fit.per_item[chosen], color="C0")
-    right.set_yticks(np.arange(len(chosen)), labels, fontsize=7)
-    right.set(xlabel="TRE of the best and worst reconstructed items")
-    try:
-        with replacing(path) as beside:
-            figure.savefig(beside, format=_plot_format(path), dpi=150)
-    finally:
-        plt.close(figure)
+    chosen = dict.fromkeys([*order[:8].tolist(), *order[-8:].tolist()])
+    names = {row: f"{row}: {str(fit.derivations.tree(row))[:40]}" for row in chosen}
+    rows = [{"item": name, "tre": float(fit.per_item[row])} for row, name in names.items()]
+    items = {
+        "width": 260, "height": 240, "data": {"values": rows}, "mark": {"type": "bar", "color": COLOURS[0]},
+        "encoding": {
+            "x": {"field": "tre", "type": "quantitative", "title": "TRE of the best and worst reconstructed items"},
+            "y": {"field": "item", "type": "nominal", "sort": None, "title": None, "axis": {"labelFontSize": 8}},
+        },
+    }  # fmt: skip
+    Drawing(side_by_side([{"width": 300, "height": 240, "layer": [*shuffled, lines]}, items])).save(path)

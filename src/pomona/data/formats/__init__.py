@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pomona.base.errors import FormatError, SpecError, did_you_mean
-from pomona.base.files import replacing
+from pomona.base.files import replacing, unix_lines
 from pomona.data.corpus import Corpus, Fingerprint
 
 HEAD = 4096  # bytes from which a format is recognised
@@ -45,8 +45,8 @@ class Writer(Protocol):
 class Format:
     """How to read and write one kind of file.
 
-    `recognises(path, head)` decides by the first bytes of a file. `writer(path, shown)` writes to `path`; its errors
-    name the file `shown`. `also` lists the suffixes of files that are written beside it.
+    `recognises(path, head)` decides by the first bytes of a file (of text: by its `unix_lines`). `writer(path, shown)`
+    writes to `path`; its errors name the file `shown`. `also` lists the suffixes of files that are written beside it.
     """
 
     name: str
@@ -159,7 +159,7 @@ def recognise(path: str | Path) -> Format:
     path = Path(path)
     try:
         with path.open("rb") as file:
-            head = file.read(HEAD)
+            head = unix_lines(file.read(HEAD))
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from error
     if not head:
@@ -167,10 +167,7 @@ def recognise(path: str | Path) -> Format:
     format_ = FORMATS.by_content(path, head)
     if format_ is not None:
         return format_
-    if head.startswith(b"\xef\xbb\xbf"):
-        message = "the file begins with a byte order mark; save it as UTF-8 without one"
-    else:
-        message = f"not a format we know ({', '.join(FORMATS.entries())}); the file begins with {head[:40]!r}"
+    message = f"not a format we know ({', '.join(FORMATS.entries())}); the file begins with {head[:40]!r}"
     raise FormatError(message, path=path, line=1, column=1)
 
 

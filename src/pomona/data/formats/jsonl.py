@@ -31,7 +31,7 @@ import numpy as np
 
 from pomona.base import deep_json
 from pomona.base.errors import FormatError, TreeError
-from pomona.base.files import read_bytes
+from pomona.base.files import read_lines
 from pomona.data import nested_objects
 from pomona.data.corpus import FIELDS, Corpus, narrowest
 from pomona.data.formats import FORMATS, Format
@@ -46,7 +46,7 @@ _OWN = {"id", "tokens", "text", "target", "tree", "trees", *_DERIVED}
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    line = head.removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0]
+    line = head.lstrip().split(b"\n", 1)[0]
     return line.startswith(b"{") and (b'"sentence1"' not in line or b'"tree"' in line)  # else it is SNLI
 
 
@@ -99,11 +99,7 @@ def _lines(corpus: Corpus) -> Iterator[str]:
 def read(path: Path) -> Corpus:
     """Read and check every line; an error names line and node."""
     rows = _Rows(path)
-    data = read_bytes(path)
-    if data.startswith(b"\xef\xbb\xbf"):
-        message = "the file begins with a byte order mark; save it as UTF-8 without one"
-        raise FormatError(message, path=path, line=1, column=1)
-    lines = data.removesuffix(b"\n").split(b"\n")
+    lines = read_lines(path).removesuffix(b"\n").split(b"\n")
     for number, raw in enumerate(lines, 1):
         if not raw.strip():
             raise FormatError("the line is empty", path=path, line=number, column=1)
@@ -172,8 +168,6 @@ class _Rows:
         return [self.nodes.outcomes.add(None if value is None else from_json(value)) for value in values]
 
     def _text(self, raw: bytes, wrong: Wrong) -> str:
-        if raw.endswith(b"\r"):
-            raise wrong("the line ends in CR LF; save the file with Unix line ends (LF)", len(raw))
         try:
             text = raw.decode("utf-8")
         except UnicodeDecodeError as error:

@@ -18,6 +18,7 @@ and "1" differ and a list is a tuple.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ import pyarrow.parquet as pq
 from pomona.base.arrays import Ints
 from pomona.base.compiled import compiled
 from pomona.base.errors import FormatError, TreeError
+from pomona.base.files import read_bytes
 from pomona.data.corpus import FIELDS, Corpus, Fingerprint, Outcome, narrowest
 from pomona.data.formats import FORMATS, Format, plain_origin
 from pomona.trees.forest import Forest
@@ -49,6 +51,7 @@ class Writer:
     def __init__(self, path: Path, shown: Path) -> None:
         self._path, self._shown = path, shown
         self._file: Any = None
+        self._sink: Any = None
         self.fingerprint = Fingerprint()
         self._rows = 0
         self._kind = ""
@@ -64,7 +67,7 @@ class Writer:
             self._widen(_joined(kind, self._kind))
         table = _table(corpus, self._kind)
         if self._file is None:
-            self._file = _open(self._path, table.schema)
+            self._open(table.schema)
         if table.schema != self._file.schema:
             raise FormatError("the chunks of one file must have the same columns", path=self._shown)
         self._file.write_table(table)
@@ -76,14 +79,15 @@ class Writer:
 
     def _widen(self, kind: str) -> None:
         """Rewrite the rows so far with a type of values that can also hold those of the next chunk."""
-        self._file.close()
+        self._close()
         before = self._path.with_name(self._path.name + ".before")
-        self._path.replace(before)
+        shutil.copyfile(self._path, before)  # the file itself stays the same one, since it is locked
         self._file = None
         try:
-            for batch in _batches(pq.ParquetFile(before)):
+            for batch in _batches(_opened(before)):
                 part = _table(_corpus(batch, self._about, self._shown, 0), kind)
-                self._file = self._file or _open(self._path, part.schema)
+                if self._file is None:
+                    self._open(part.schema)
                 self._file.write_table(part)
         finally:
             before.unlink()
@@ -95,15 +99,24 @@ class Writer:
                 del self._about["kind"]  # it follows from the outcomes
             self._about |= {"rows": self._rows, "fingerprint": self.fingerprint.hexdigest()}
             self._file.add_key_value_metadata({_META: json.dumps(self._about, ensure_ascii=False).encode()})
-            self._file.close()
+            self._close()
+
+    def _open(self, schema: Any) -> None:
+        self._sink = self._path.open("wb")  # Arrow itself takes only names in UTF-8
+        self._file = _writer(self._sink, schema)
+
+    def _close(self) -> None:
+        self._file.close()
+        self._sink.close()
 
 
-def _open(path: Path, schema: Any) -> Any:
+def _writer(sink: Any, schema: Any) -> Any:
     worded = [f"{name}.list.element" for name in ("tokens", "symbols", "values", "target")]
     return pq.ParquetWriter(
-        path,
+        sink,
         schema,
         compression="zstd",
+        write_page_checksum=True,
         use_dictionary=worded,
         write_statistics=False,
         dictionary_pagesize_limit=1 << 30,  # Arrow cannot read lists whose words are only partly in a dictionary
@@ -195,7 +208,7 @@ def _hex_letters(keys: Ints, digits: Ints) -> npt.NDArray[np.uint8]:
 def read(path: Path) -> Corpus:
     """The corpus of a file that `Writer` made; anything else in Parquet's clothes is refused."""
     try:
-        file = pq.ParquetFile(path)
+        file = _opened(path)
         about = json.loads((file.metadata.metadata or {}).get(_META) or b"null")
         if not isinstance(about, dict) or about.get("format") != 1:
             raise FormatError("this Parquet file was not written by Pomona (no metadata 'pomona')", path=path)
@@ -222,6 +235,11 @@ def read(path: Path) -> Corpus:
             path=path,
         )
     return corpus
+
+
+def _opened(path: Path) -> Any:
+    """The file for reading: pages whose checksum is not that of their content are errors."""
+    return pq.ParquetFile(pa.BufferReader(read_bytes(path)), page_checksum_verification=True)
 
 
 def _batches(file: Any) -> Iterator[Any]:

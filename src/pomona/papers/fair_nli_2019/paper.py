@@ -8,7 +8,6 @@ The shortcut ladder stands beside every score, and each run keeps the evidence t
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +23,8 @@ from pomona.data.task import generate
 from pomona.evaluation.baselines import Baselines, learning_examples
 from pomona.papers.fair_nli_2019.recipes import FREE, PRINTED, ROWS, Trial, trials
 from pomona.papers.fair_nli_2019.search import search
+from pomona.papers.fair_nli_2019.verdicts import CLAIMS
+from pomona.papers.records import Record, joined, record, training
 from pomona.papers.reproduce import PAPERS, Cell, Paper, Plan
 from pomona.tasks.fair_nli.logic.fragment import TARGETS
 from pomona.training.recipe import Recipe
@@ -41,19 +42,22 @@ class FairNLI2019(Paper):
         "noisy channel", "noisy channel ablations", "learned tree", "learned tree ablations", "grid",
     )  # fmt: skip
 
+    claims = CLAIMS
+
     def measure(self, plan: Plan) -> dict[str, Any]:
         cells: list[Cell] = []
-        about: list[dict[str, Any]] = []
+        records: list[Record] = []
         for trial in trials(plan.budget):
-            runs = _runs(plan, trial)
-            cells += _cells(plan, trial, runs)
-            about += [_about(trial, run) for run in runs]
+            now = [_record(trial, run) for run in _runs(plan, trial)]
+            known = (entry for entry in plan.known.get(trial.row, []) if entry["column"] == trial.column)
+            cells += _cells(plan, trial, joined(known, trial.recipes, now))
+            records += now
         cells += _grid_cells(plan)
         test = generate("fair_nli/hardest", "test", 0)
         ladder = Baselines(test, learning_examples(test)).ladder
         assert ladder is not None
         rungs = {rung.name: round(100 * rung.accuracy, 2) for rung in ladder.rungs}
-        return {"cells": cells, "ladder": rungs, "runs": about}
+        return {"cells": cells, "ladder": rungs, "runs": records}
 
 
 def _runs(plan: Plan, trial: Trial) -> list[Run]:
@@ -63,8 +67,7 @@ def _runs(plan: Plan, trial: Trial) -> list[Run]:
 
 def run_of(plan: Plan, trial: Trial, seed: int) -> Run | None:
     """One run of a trial, scored and looked into; None if it may not be trained now and is not finished."""
-    split = {**trial.recipe.data_settings, "split_seed": seed}
-    recipe = dataclasses.replace(trial.recipe, seed=seed, data_seed=seed, data_settings=split)
+    recipe = trial.with_seed(seed)
     tests = {"train": partial(_train, recipe), "test": partial(_test, recipe)}
     run = plan.run(recipe, trial.name(seed), tests, train=plan.wants(trial.where, trial.row))
     if run is not None:
@@ -128,41 +131,51 @@ def _look_inside(run: Run) -> None:
 # -- cells ------------------------------------------------------------------------------------------------------------
 
 
-def _cells(plan: Plan, trial: Trial, runs: list[Run]) -> list[Cell]:
+def _cells(plan: Plan, trial: Trial, records: list[Record]) -> list[Cell]:
+    """The cells of a trial. Records of earlier sessions may lack curves and what was measured inside."""
     make = partial(_cell, plan, trial.where, trial.row)
-    tests = [run.scores["test"]["accuracy"] for run in runs]
+    tests = [entry["scores"]["test"] for entry in records]
     if trial.where != "Table 3":
-        inside = _node_cells(make, trial.column, runs) if trial.where in ("bottleneck", "first vectors", *FREE) else []
-        return [{**cell, "pairs": trial.pairs} for cell in (make(trial.column, None, tests), *inside)]
-    train, dev, test = PRINTED[trial.row]
-    cells = [
-        make("train", train, [run.scores["train"]["accuracy"] for run in runs]),
-        make("dev", dev, [run.summary["dev"] for run in runs]),
-        make("test", test, tests),
-        _cell(plan, "Figure 5", trial.row, "test at rho 0", None, tests),
-        *_node_cells(make, "test", runs),
-    ]
-    cells = [{**cell, "pairs": trial.pairs} for cell in cells]
-    steps = trial.recipe.epochs if runs else 0
-    for epoch in range(steps):
-        pairs = (epoch + 1) * (trial.recipe.rows or 500_000)
-        values = [run.curve[epoch]["dev"] for run in runs]
+        looked_into = trial.where in ("bottleneck", "first vectors", *FREE)
+        inside = _node_cells(make, trial.column, records) if looked_into else []
+        cells = [make(trial.column, None, tests), *inside]
+    else:
+        train, dev, test = PRINTED[trial.row]
+        cells = [
+            make("train", train, [entry["scores"]["train"] for entry in records]),
+            make("dev", dev, [entry["dev"] for entry in records]),
+            make("test", test, tests),
+            _cell(plan, "Figure 5", trial.row, "test at rho 0", None, tests),
+            *_node_cells(make, "test", records),
+            *_curve_cells(plan, trial, records),
+        ]
+    return [{**cell, **training(trial.recipe, records)} for cell in cells]
+
+
+def _curve_cells(plan: Plan, trial: Trial, records: list[Record]) -> list[Cell]:
+    """Dev accuracy by the number of pairs seen."""
+    curves = [entry["dev_curve"] for entry in records if "dev_curve" in entry]
+    cells = []
+    for look in range(trial.recipe.epochs if curves else 0):
+        pairs = (look + 1) * (trial.recipe.rows or 500_000)
+        values = [curve[look] for curve in curves]
         cells.append(_cell(plan, "Figure 5", trial.row, f"dev after {pairs:,} pairs", None, values))
     return cells
 
 
-def _node_cells(make: Any, column: str, runs: list[Run]) -> list[Cell]:
-    cells = [make(f"{column} at {node}", None, [run.scores["nodes"][node] for run in runs]) for node in TARGETS]
-    inside = [run.scores["handed_up"] for run in runs if "handed_up" in run.scores]
-    for kind in ("phrase", "object", "negated") if inside else ():
-        cells.append(make(f"{column}: variance within classes, {kind}", None, [run[kind][0] for run in inside]))
-        cells.append(make(f"{column}: labels kept after exchange, {kind}", None, [run[kind][1] for run in inside]))
-    shares = [run.scores["products"] for run in runs if "products" in run.scores]
+def _node_cells(make: Any, column: str, records: list[Record]) -> list[Cell]:
+    inside = [entry["inside"] for entry in records if "inside" in entry]
+    cells = [make(f"{column} at {node}", None, [run["nodes"][node] for run in inside]) for node in TARGETS]
+    passed = [run["handed_up"] for run in inside if "handed_up" in run]
+    for kind in ("phrase", "object", "negated") if passed else ():
+        cells.append(make(f"{column}: variance within classes, {kind}", None, [run[kind][0] for run in passed]))
+        cells.append(make(f"{column}: labels kept after exchange, {kind}", None, [run[kind][1] for run in passed]))
+    shares = [run["products"] for run in inside if "products" in run]
     for when, kind in product(("first", "trained"), ("modifier", "phrase", "object", "negated", "label")):
         if shares:
             values = [share[when][kind] for share in shares]
             cells.append(make(f"{column}: share of products, {when} weights, {kind}", None, values))
-    trees = [run.scores["tree"] for run in runs if "tree" in run.scores]
+    trees = [run["tree"] for run in inside if "tree" in run]
     if trees:
         cells.append(make(f"{column}: phrases that are nodes of the tree", None, [tree["phrases"] for tree in trees]))
         cells.append(make(f"{column}: attention to the counterpart", None, [tree["sees_its_own"] for tree in trees]))
@@ -194,19 +207,19 @@ def _grid_cells(plan: Plan) -> list[Cell]:
     cells = []
     for row in ROWS:
         for column, run in search(plan, row):
-            cells.append(_cell(plan, "grid", row, column, None, [run.summary["dev"]]))
+            cell = _cell(plan, "grid", row, column, None, [run.summary["dev"]])
+            cells.append({**cell, **training(run.recipe, [record(run, row)])})
     return cells
 
 
-def _about(trial: Trial, run: Run) -> dict[str, Any]:
-    """One run for the record."""
-    scores = {name: entry["accuracy"] for name, entry in run.scores.items() if "accuracy" in entry}
-    return {
-        "row": trial.row,
-        "column": trial.column,
-        "recipe": run.recipe.plain,
-        **run.summary,
-        "scores": scores,
-        "encodings": run.certificate.get("encodings"),
-        "fair": run.certificate.get("certificate", {}).get("fair"),
-    }
+def _record(trial: Trial, run: Run) -> Record:
+    """One run for the results file."""
+    return record(
+        run,
+        trial.row,
+        column=trial.column,
+        scores={name: entry["accuracy"] for name, entry in run.scores.items() if "accuracy" in entry},
+        inside={name: run.scores[name] for name in ("nodes", "handed_up", "products", "tree") if name in run.scores},
+        encodings=run.certificate.get("encodings"),
+        fair=run.certificate.get("certificate", {}).get("fair"),
+    )

@@ -120,6 +120,15 @@ class Trial:
         """How many are seen in training."""
         return self.recipe.epochs * (self.recipe.rows or 500_000)
 
+    @property
+    def recipes(self) -> list[Recipe]:
+        """One for each seed, which is also the number of its split."""
+        return [self.with_seed(seed) for seed in range(self.seeds)]
+
+    def with_seed(self, seed: int) -> Recipe:
+        split = {**self.recipe.data_settings, "split_seed": seed}
+        return dataclasses.replace(self.recipe, seed=seed, data_seed=seed, data_settings=split)
+
     def name(self, seed: int) -> str:
         return slug(f"{self.row} {self.column}".replace("/", "-").replace(",", ""), seed)
 
@@ -132,7 +141,7 @@ def trials(budget: Budget) -> list[Trial]:
         for data, ratio in RATIOS.items():
             if data != "hardest":  # whose runs are those of Table 3
                 recipe = chosen.recipe(data=f"fair_nli/{data}", data_settings=chosen.whole)
-                planned.append(Trial("Figure 5", row, f"test at rho {ratio}", recipe, 1))
+                planned.append(Trial("Figure 5", row, f"test at rho {ratio}", recipe, 2))
         for data, name in (("hardest", "0"), ("rho-3-4", "3/4")):
             settings = {**dict(chosen.settings), "intermediate": False}
             whole = chosen.whole if name != "0" else {}

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pomona.base.errors import FormatError, MeasureError, SpecError
+from pomona.base.files import BYTE_ORDER_MARK, read_text
 from pomona.papers.tre_2019.correlations import correlate
 from pomona.representations.tre import ReconstructionWarning, tre
 from pomona.representations.tre.legacy import andreas2019
@@ -51,13 +52,7 @@ class Compound:
 def read_reddy(path: str | Path) -> list[Compound]:
     """Read the data of Reddy et al. (2011): `end-n user-n`, a tab, seven numbers, the fifth the compound's mean."""
     compounds = []
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from None
-    except UnicodeDecodeError:
-        raise FormatError("not UTF-8 text", path=path) from None
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         fields = line.split()
         if not fields or line.startswith("#"):
             continue
@@ -103,7 +98,8 @@ def vectors_from_file(path: str | Path, names: Sequence[str]) -> Vectors:
 def _text_rows(file: BinaryIO, path: Path) -> Iterator[tuple[str, Vector]]:
     width = None
     for number, line in enumerate(file, 1):
-        fields = line.decode("utf-8", "replace").rstrip().split(" ")
+        text = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+        fields = text.decode("utf-8", "replace").rstrip().split(" ")
         if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
             continue  # how many words and numbers
         try:
@@ -147,7 +143,7 @@ class Text:
 
     def __iter__(self) -> Iterator[list[str]]:
         try:
-            with self.path.open(encoding="utf-8", errors="replace") as file:
+            with self.path.open(encoding="utf-8-sig", errors="replace") as file:
                 for line in file:
                     words = self.join(WORD.findall(line.lower()))
                     if words:
@@ -252,11 +248,7 @@ def vectors_from_encoder(compounds: Sequence[Compound]) -> dict[str, Vectors]:
 def read_frequencies(path: str | Path) -> dict[str, float]:
     """Each line holds a word, a tab and a number."""
     frequencies = {}
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from None
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         word, _, count = line.partition("\t")
         try:
             frequencies[word.lower()] = float(count)

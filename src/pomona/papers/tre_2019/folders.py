@@ -9,7 +9,6 @@ A folder cannot be opened with other settings than it was created with, so resul
 
 from __future__ import annotations
 
-import fcntl
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pomona.base import files
 from pomona.base.errors import FormatError, RunError
-from pomona.base.files import replacing, write_json
+from pomona.base.locks import InUse, locked
 
 Say = Callable[[str], None]
 
@@ -36,13 +36,15 @@ class Folder:
         plain = json.loads(json.dumps(settings))
         known = folder.read("settings.json", None)
         if known is None:
-            if folder.path.is_dir() and any(folder.path.iterdir()):
+            if folder.path.is_dir() and not files.is_empty(folder.path):
                 raise RunError(
                     f"{path} is not empty and holds no experiment; nothing was changed. Choose another folder."
                 )
             folder.write("settings.json", plain)
+        elif not isinstance(known, dict):
+            raise RunError(f"{path}/settings.json cannot be read: it holds no object")
         elif known != plain:
-            names = sorted(name for name in {*known, *plain} if known.get(name) != plain.get(name))
+            names = sorted(name for name in {*known, *plain} if known.get(name, ...) != plain.get(name, ...))
             raise RunError(
                 f"{path} was created with other settings ({', '.join(names)}): there {names[0]} = "
                 f"{known.get(names[0])!r}, here {plain.get(names[0])!r}. Nothing was changed; choose another folder."
@@ -52,30 +54,28 @@ class Folder:
     @contextmanager
     def locked(self, part: str = "") -> Iterator[None]:
         """Keep other processes from working on this folder, or on one part of it, until the block or process ends."""
-        with (self.path / f".lock{part}").open("a") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                what = f"{part} in {self.path}" if part else str(self.path)
-                raise RunError(f"another process works on {what}; wait until it ends") from None
-            yield
+        try:
+            with locked(self.path / f".lock{part}"):
+                yield
+        except InUse:
+            what = f"{part} in {self.path}" if part else str(self.path)
+            raise RunError(f"another process works on {what}; wait until it ends") from None
 
     def read(self, name: str, default: Any) -> Any:
         path = self.path / name
         try:
-            return json.loads(path.read_text(encoding="utf-8")) if path.exists() else default
-        except (OSError, ValueError) as error:
+            return files.read_json(path) if path.exists() else default
+        except FormatError as error:
             raise RunError(f"{path} cannot be read: {error}") from None
 
     def write(self, name: str, value: Any) -> None:
         try:
-            write_json(self.path / name, value)
+            files.write_json(self.path / name, value)
         except FormatError as error:
             raise RunError(f"the experiment cannot be saved: {error}") from error
 
     def write_bytes(self, name: str, content: bytes) -> None:
         try:
-            with replacing(self.path / name) as beside:
-                beside.write_bytes(content)
+            files.write_bytes(self.path / name, content)
         except FormatError as error:
             raise RunError(f"the experiment cannot be saved: {error}") from error

@@ -3,11 +3,12 @@
 Import from here: `tre` and its result `TreFit` (with `Bound`), `tre_layers`, `compare_fits`, `partial_correlation`,
 `latent_tre`, the tests `shuffle_test`, `normalized`, `heldout`, `bootstrap`, and `Derivations`.
 
-    derivations, design                 trees as flat arrays; the counts matrix and its normal equations
+    inputs, derivation_text             what people have, as arrays and nested tuples
+    nested, derivations, design         trees as flat arrays; the counts matrix and its normal equations
     distances, compositions, autograd   what can be chosen by name, or written by the user in torch
     recursion                           applies a composition function to whole derivations
     additive, cosine, descent, least_deviations, learned   the solvers; `solver` chooses among them
-    problem, solver, bounds, fitted, fit                   from the user's input to a `TreFit`
+    problem, solver, spectral, bounds, fitted, fit         from the user's input to a `TreFit`
     significance, comparison            what a score means; several fits compared
     latent, bracketings                 TRE when the derivations are not known
     legacy, readers                     the published solver; files

@@ -11,6 +11,9 @@ Where a bound comes from is its *source*:
     slot tables         a relaxation: every map of parts is a special case of a free table of vectors for each leaf
                         position of each tree shape, which is an additive problem
     equal derivations   items with the same derivation get the same prediction, and cannot all be met by it
+    spectral            predictions of a linear composition lie in a subspace of few dimensions (cosine; `spectral`)
+
+"Optimal" means proved to within 1 % of the score (or to rounding, where the score is almost zero).
 """
 
 from __future__ import annotations
@@ -19,17 +22,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pomona.base.arrays import Floats
+from pomona.base.arrays import Floats, Ints
+from pomona.base.compiled import summed
 from pomona.representations.tre.additive import fit_linear
 from pomona.representations.tre.checks import is_constant
-from pomona.representations.tre.compositions import Add
-from pomona.representations.tre.cosine import unit_sum
-from pomona.representations.tre.design import Design
+from pomona.representations.tre.compositions import Add, Weighted
+from pomona.representations.tre.cosine import unit_sum, unit_sums
+from pomona.representations.tre.design import Design, FloatArray
 from pomona.representations.tre.distances import Cosine, CrossEntropy, Distance
 from pomona.representations.tre.problem import Layer, Problem
 from pomona.representations.tre.solver import CONVEX, Solution
+from pomona.representations.tre.spectral import spectral_bound
 
-OPTIMAL = 1e-6  # a gap below this share of the trivial predictor's distance counts as closed
+OPTIMAL = 0.01  # a gap of at most this share of the score counts as closed
+ROUNDING = 1e-6  # and so does a gap of at most this share of the trivial predictor's distance
 GEOMETRIC_MEDIANS = 2000  # up to this many distinct derivations, l2 gets a geometric median for each
 
 
@@ -40,7 +46,7 @@ class Bound:
     status: str  # "optimal" or "best found"
     lower_bound: float  # no lexicon and no parameters of this composition can score less
     gap: float  # score minus lower bound
-    source: str  # where the bound comes from: "exact", "duality", "slot tables" or "equal derivations"
+    source: str  # where the bound comes from: one of the list above
     gradient_norm: float | None  # largest entry of the mean distance's gradient; None where the distance has corners
     restarts: int
     spread: float | None  # worst minus best score over restarts; None for a single start
@@ -60,7 +66,7 @@ def bound_of(layer: Layer, problem: Problem, solution: Solution) -> Bound:
     lower, source = lower_bound(layer, problem, solution.proved)
     zero, centroid = trivial_scores(targets, layer.distance)
     gap = max(score - lower, 0.0)
-    closed = gap <= OPTIMAL * max(abs(score), zero if np.isfinite(zero) else 0.0)
+    closed = gap <= max(OPTIMAL * abs(score), ROUNDING * zero if np.isfinite(zero) else 0.0)
     fitted = solution.vectors.size + sum(value.size for value in solution.parameters.values())
     if isinstance(problem.composition, Add):
         fitted = (counts.rank or counts.columns) * targets.shape[1]
@@ -86,21 +92,47 @@ def lower_bound(layer: Layer, problem: Problem, proved: float | None) -> tuple[f
     """
     targets, distance, derivations = layer.targets, layer.distance, problem.derivations
     items = len(derivations)
-    if proved is not None:
-        return proved / items, {"sql2": "exact", "cosine": "equal derivations"}.get(distance.name, "duality")
-    group = np.unique(derivations.root, return_inverse=True)[1].ravel()
     candidates = [(0.0, "equal derivations")]
-    if len(derivations.root) > group.max() + 1:
-        within = distance.bound_within(targets, group)
-        if distance.name == "l2" and group.max() < GEOMETRIC_MEDIANS:
-            each = Design.from_entries(np.arange(items), group, items, int(group.max()) + 1)
-            within = max(within, fit_linear(each, targets, distance).lower_bound or 0.0)
-        candidates.append((within / items, "equal derivations"))
-    if problem.composition.linear and not isinstance(problem.composition, Add) and distance.name in CONVEX:
+    if proved is not None:
+        source = {"sql2": "exact", "cosine": "equal derivations"}.get(distance.name, "duality")
+        candidates = [(proved / items, source)]
+    additive = isinstance(problem.composition, Add)
+    if distance.name == "cosine" and problem.composition.linear:
+        candidates.append((_spectral(layer, problem) / items, "spectral"))
+    if proved is None:
+        candidates.append((_within_groups(layer, derivations.root) / items, "equal derivations"))
+    if problem.composition.linear and not additive and distance.name in CONVEX:
         relaxed = fit_linear(derivations.slots, np.asarray(targets, np.float64), distance).lower_bound
-        if relaxed is not None:
-            candidates.append((relaxed / items, "slot tables"))
+        candidates.append(((relaxed or 0.0) / items, "slot tables"))
     return max(candidates, key=lambda candidate: candidate[0])
+
+
+def _within_groups(layer: Layer, root: Ints) -> float:
+    """How far items with equal derivations are from any prediction that they share."""
+    group = np.unique(root, return_inverse=True)[1].ravel()
+    groups = int(group.max()) + 1
+    if len(root) == groups:
+        return 0.0
+    within = layer.distance.bound_within(layer.targets, group)
+    if layer.distance.name == "l2" and groups <= GEOMETRIC_MEDIANS:
+        each = Design.from_entries(np.arange(len(root)), group, len(root), groups)
+        within = max(within, fit_linear(each, layer.targets, layer.distance).lower_bound or 0.0)
+    return within
+
+
+def _spectral(layer: Layer, problem: Problem) -> float:
+    """The bound by rank: of the counts under addition, else of the slot tables or the lexicon that is only weighted."""
+    derivations, width = problem.derivations, layer.targets.shape[1]
+    if isinstance(problem.composition, Add):
+        rank, group = derivations.counts.rank, derivations.counts.distinct[1]
+    else:
+        rank = len(derivations.names) if isinstance(problem.composition, Weighted) else width
+        if rank >= width:
+            rank = derivations.slots.rank
+        group = np.unique(derivations.root, return_inverse=True)[1].ravel()
+    if rank is None or rank >= width:
+        return 0.0
+    return spectral_bound(unit_sums(layer.targets, group), len(group), rank)
 
 
 def trivial_scores(targets: Floats, distance: Distance) -> tuple[float, float]:
@@ -109,9 +141,9 @@ def trivial_scores(targets: Floats, distance: Distance) -> tuple[float, float]:
     if isinstance(distance, Cosine):
         return 1.0, 1.0 - float(np.linalg.norm(unit_sum(targets)[1])) / len(targets)
     if distance.name == "sql2":
-        power = float(np.einsum("nd,nd->", targets, targets, dtype=np.float64)) / len(targets)
-        mean = targets.mean(axis=0, dtype=np.float64)
-        return power, max(power - float(mean @ mean), 0.0)
+        power, total = _moments(np.ascontiguousarray(targets))
+        mean = total / len(targets)
+        return power / len(targets), max(power / len(targets) - float(mean @ mean), 0.0)
     mean = targets.mean(axis=0, dtype=np.float64)
     if isinstance(distance, CrossEntropy):
         mean = np.log(np.maximum(mean, 1e-30))
@@ -141,3 +173,17 @@ def notes_on(bound: Bound, score: float, layer: Layer) -> tuple[str, ...]:
     if len(layer.targets) > 1 and is_constant(layer.targets):
         notes.append("all representations are equal: every score is trivially low, and normalised scores are NaN.")
     return tuple(notes)
+
+
+@summed
+def _moments(rows: Floats) -> tuple[float, FloatArray]:
+    """The sum of all squares, and the sum of the rows, in one pass."""
+    total = np.zeros(rows.shape[1])
+    power = 0.0
+    for i in range(len(rows)):
+        row = rows[i]
+        for j in range(len(row)):
+            value = np.float64(row[j])
+            power += value * value
+            total[j] += value
+    return power, total

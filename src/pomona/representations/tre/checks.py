@@ -10,12 +10,14 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pomona.base.arrays import Floats, Ints
 from pomona.base.compiled import compiled
 from pomona.base.errors import MeasureError
 from pomona.representations.tre.derivations import Derivations
+from pomona.representations.tre.inputs import array_of
+
+LARGEST = 1e100  # numbers of representations; the squares of larger ones leave no room for sums
 
 
 def within_reach(targets: Floats) -> Floats:
@@ -29,6 +31,20 @@ def within_reach(targets: Floats) -> Floats:
         return targets
     scaled: Floats = np.asarray(targets, np.float64) / top.astype(np.float64)[:, None]
     return scaled
+
+
+def check_reach(targets: Floats) -> Floats:
+    """Refuse numbers whose squares overflow or vanish; float32 becomes float64 where its own squares would."""
+    top = float(max(targets.max(), -targets.min()))
+    if top > LARGEST or 0.0 < top < 1.0 / LARGEST:
+        size = "large" if top > 1.0 else "small"
+        raise MeasureError(
+            f"the representations have numbers up to {top:.3g}, too {size} for their squares. Rescale them all "
+            f"alike:\n    pm.tre(vectors / abs(vectors).max(), derivations)"
+        )
+    if targets.dtype == np.float32 and not 1e-12 < top < 1e12:
+        return np.asarray(targets, np.float64)
+    return targets
 
 
 def is_constant(targets: Floats) -> bool:
@@ -57,14 +73,9 @@ def _mixed(bits: Ints, odd: Ints) -> Ints:
     return out
 
 
-def as_rows(representations: npt.ArrayLike, items: int) -> tuple[Any, tuple[int, ...]]:
+def as_rows(representations: Any, items: int) -> tuple[Any, tuple[int, ...]]:
     """Check representations and flatten each item. float32 is kept, so that large arrays are not copied."""
-    try:
-        array = np.asarray(representations)
-    except ValueError:
-        raise MeasureError("the representations are ragged: every row must have the same shape.") from None
-    if array.dtype.kind not in "fiub":
-        raise MeasureError(f"representations must be numbers, got an array of {array.dtype}.")
+    array = array_of(representations)
     if array.ndim < 2 or array.size == 0:
         raise MeasureError(
             f"representations must have shape [items, numbers] or [items, positions, symbols] with at least one item; "
@@ -92,15 +103,11 @@ def as_rows(representations: npt.ArrayLike, items: int) -> tuple[Any, tuple[int,
 
 def check_composed(derivations: Derivations) -> None:
     """Refuse primitives that occur only alone: such a vector can equal its row, an error of 0 that measures nothing."""
-    leaf = derivations.primitive >= 0
-    alone = leaf & (derivations.parent < 0)
-    composed = np.zeros(len(derivations.names), np.bool_)
-    composed[derivations.primitive[leaf & ~alone]] = True
-    free = alone & ~composed[np.where(leaf, derivations.primitive, 0)]
-    if free.any():
-        node = int(np.argmax(free))
+    alone = derivations.never_composed
+    if len(alone):
+        node = int(alone[0])
         row, name = int(derivations.row[node]), derivations.names[derivations.primitive[node]]
         raise MeasureError(
-            f"row {row}: primitive {name!r} is never composed with another ({int(free.sum())} such rows), so its own "
+            f"row {row}: primitive {name!r} is never composed with another ({len(alone)} such rows), so its own "
             f"vector fits it exactly and the error means nothing. Drop the row, or pass uncomposed='allow'."
         )

@@ -16,15 +16,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from pomona.base.arrays import Floats, Ints
 from pomona.base.compiled import compiled, summed
-from pomona.representations.tre.descent import Shared, descend
+from pomona.representations.tre.descent import Evaluation, Shared, Stop, descend
 from pomona.representations.tre.design import DENSE_COLUMNS, Design, FloatArray, LinearFit, gather
 
 TOGETHER = 2_000_000  # layers of up to this many numbers are copied side by side; larger ones are fitted one by one
+SINGLE = 20_000  # from this many rows, data in single precision are compared with predictions in single precision
+LARGE_DECREASE = 2e-8  # a large layer stops when the next step would lower its score by less than this share
+
+_FACTORS: WeakKeyDictionary[Design, Shared] = WeakKeyDictionary()  # all layers over one design start from one factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +41,22 @@ class CosineObjective:
     scale: FloatArray  # [rows, layers]
     times: FloatArray  # [rows]
 
-    def evaluate(self, lexicon: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        design = self.design
-        return _cosine_pass(design.first, design.column, design.weight, lexicon, self.rows, self.scale, self.times)
+    @property
+    def precision(self) -> Any:
+        """Single precision is twice as fast; its errors average out over many rows."""
+        return np.float32 if self.rows.dtype == np.float32 and len(self.rows) >= SINGLE else np.float64
+
+    @property
+    def rounding(self) -> float:
+        return 1e-9 if self.precision is np.float32 else 1e-14
+
+    def evaluate(self, lexicon: FloatArray) -> Evaluation:
+        design, kind = self.design, self.precision
+        grad, curvature, each = _cosine_pass(
+            design.first, design.column, design.weight.astype(kind, copy=False), lexicon.astype(kind, copy=False),
+            self.rows, self.scale, self.times,
+        )  # fmt: skip
+        return Evaluation(each.sum(axis=0), grad.astype(np.float64, copy=False), curvature, each)
 
     def keep(self, layers: Any) -> CosineObjective:
         return CosineObjective(
@@ -73,7 +91,8 @@ def _fit_batch(
     layers = [np.ascontiguousarray(layer) for layer in layers]
     scale = np.stack([unit_sum(layer)[0] for layer in layers], axis=1)
     distinct, group, times = design.distinct
-    if len(layers) > 1 or len(distinct) <= 0.8 * len(design) or layers[0].size <= TOGETHER:
+    copied = len(layers) > 1 or len(distinct) <= 0.8 * len(design) or layers[0].size <= TOGETHER
+    if copied:
         rows = np.zeros((len(distinct), len(layers), layers[0].shape[1]))
         for position, layer in enumerate(layers):
             _add_up(layer, scale[:, position].copy(), group, rows, position)
@@ -85,16 +104,17 @@ def _fit_batch(
     shared, first = _start(objective)
     if start is not None:
         first = np.repeat(start[:, None], len(layers), axis=1)
-    lexicon, grad, iterations = descend(
-        objective.design, objective, first, items=len(design), tolerance=tolerance, limit=limit, shared=shared
-    )
+    stop = Stop(tolerance, limit, 0.0 if copied else LARGE_DECREASE)
+    lexicon, end, iterations = descend(objective.design, objective, first, items=len(design), stop=stop, shared=shared)
     # Cosine ignores scale, and some vectors do best by shrinking towards zero, so the gradient is reported per
     # relative change of each vector.
-    slope = (np.abs(grad).max(axis=2) * np.linalg.norm(lexicon, axis=2)).max(axis=0) / len(design)
+    slope = (np.abs(end.grad).max(axis=2) * np.linalg.norm(lexicon, axis=2)).max(axis=0) / len(design)
     fits = []
     for position, layer in enumerate(layers):
         chosen = np.ascontiguousarray(lexicon[:, position])
-        errors = _errors(design.first, design.column, design.weight, chosen, layer, scale[:, position].copy())
+        errors = end.each[:, 0]  # the rows are the items, unless equal items were added up
+        if copied:
+            errors = _errors(design.first, design.column, design.weight, chosen, layer, scale[:, position].copy())
         steps = int(iterations[position])
         fits.append(LinearFit(chosen, errors, float(bound[position]), float(slope[position]), steps))
     return fits
@@ -111,7 +131,9 @@ def _start(objective: CosineObjective) -> tuple[Shared | None, FloatArray]:
         return None, design.solve(right).reshape(-1, *shape[1:])
     parts = np.maximum(np.diff(np.concatenate([[0.0], np.cumsum(design.weight**2)])[design.first]), 1e-9)
     parts /= parts.mean()
-    shared = Shared.of(design, objective.times / parts)
+    if design not in _FACTORS:
+        _FACTORS[design] = Shared.of(design, objective.times / parts)
+    shared = _FACTORS[design]
     right = design.transposed_times(flat, scale / np.sqrt(parts))
     return shared, shared.solve(right).reshape(-1, *shape[1:])
 
@@ -141,6 +163,13 @@ def unit_sum(rows: Floats) -> tuple[FloatArray, FloatArray]:
     return inverse, total
 
 
+def unit_sums(rows: Floats, group: Ints) -> FloatArray:
+    """The sum of y / |y| over the rows of each group."""
+    sums = np.zeros((int(group.max()) + 1, 1, rows.shape[1]))
+    _add_up(np.ascontiguousarray(rows), unit_sum(rows)[0], group, sums, 0)
+    return sums[:, 0]
+
+
 @compiled
 def _add_up(rows: Floats, scale: Floats, group: Ints, sums: Floats, layer: int) -> None:
     for i in range(len(rows)):
@@ -152,34 +181,37 @@ def _add_up(rows: Floats, scale: Floats, group: Ints, sums: Floats, layer: int) 
 @summed
 def _cosine_pass(
     first: Ints, column: Ints, weight: Floats, lexicon: Floats, rows: Floats, scale: Floats, times: Floats
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """For each layer: sum of times - c, its gradient -C'[(y - c u) / |p|], and each row's curvature c / |p|^2."""
+) -> tuple[Floats, FloatArray, FloatArray]:
+    """For each layer: the gradient -C'[(y - c u) / |p|], each row's curvature c / |p|^2, and its term times - c."""
     layers, width = rows.shape[1], rows.shape[2]
     flat = lexicon.reshape(len(lexicon), layers * width)
-    grad = np.zeros((len(lexicon), layers * width))
-    guess = np.empty(layers * width)
-    total = np.zeros(layers)
+    grad = np.zeros_like(flat)
+    guess = np.empty_like(flat[0])
     curvature = np.empty((len(rows), layers))
+    each = np.empty((len(rows), layers))
+    factor = np.empty_like(flat[0, :2])  # numbers in the precision of the rows
     for i in range(len(rows)):
         gather(guess, first[i], first[i + 1], column, weight, flat)
         for layer in range(layers):
             own, row, unit = guess[layer * width : (layer + 1) * width], rows[i, layer], scale[i, layer]
-            square, dot = 0.0, 0.0
+            factor[:] = 0.0
+            square, dot = factor[0], factor[1]
             for j in range(width):
                 square += own[j] * own[j]
-                dot += own[j] * np.float64(row[j])
-            size = max(np.sqrt(square), 1e-150)
+                dot += own[j] * row[j]
+            size = max(np.sqrt(np.float64(square)), 1e-150)
             cosine = dot * unit / size
-            total[layer] += times[i] - cosine
+            each[i, layer] = times[i] - cosine
             curvature[i, layer] = max(cosine, 1e-3 * times[i]) / size**2
-            radial, lateral = cosine / size**2, unit / size
+            factor[0], factor[1] = cosine / size**2, unit / size
+            radial, lateral = factor[0], factor[1]
             for j in range(width):
                 own[j] = radial * own[j] - lateral * row[j]
         for entry in range(first[i], first[i + 1]):
             slope, w = grad[column[entry]], weight[entry]
             for j in range(len(guess)):
                 slope[j] += w * guess[j]
-    return total, grad.reshape(lexicon.shape), curvature
+    return grad.reshape(lexicon.shape), curvature, each
 
 
 @summed

@@ -4,7 +4,9 @@
 
 A derivation (Andreas 2019, section 3) is a *primitive* (an atomic part such as "red") or a bracket around two or more
 derivations. Any hashable value that is not a tuple or a list is a primitive; a tuple or list is a bracket (a bracket
-around a single part stands for that part). Three views of the same arrays are computed on first use:
+around a single part stands for that part). Texts are read by `derivation_text`.
+
+Three views of the same arrays are computed on first use:
 
 * `counts`, the items x primitives matrix of how often each primitive occurs, which is all that addition sees;
 * `steps`, the distinct subtrees in order of height, so that any composition function runs as a few batched calls;
@@ -15,7 +17,7 @@ Primitives and subtrees are numbered in a canonical order, so the order of the d
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,7 +28,10 @@ import numpy.typing as npt
 from pomona.base.arrays import Ints
 from pomona.base.compiled import compiled
 from pomona.base.errors import MeasureError
+from pomona.representations.tre.derivation_text import parsed
 from pomona.representations.tre.design import Design
+from pomona.representations.tre.inputs import array_of
+from pomona.representations.tre.nested import check_primitive, read_nested
 
 IntArray = npt.NDArray[np.int64]
 
@@ -58,8 +63,11 @@ class Derivations:
     # ---- constructors --------------------------------------------------------------------------------------------
 
     @staticmethod
-    def of(source: Any) -> Derivations:
-        """Derivations from nested tuples, attribute columns, a Forest or Derivations."""
+    def of(source: Any, known: Collection[Hashable] = ()) -> Derivations:
+        """Derivations from nested tuples, texts, attribute columns, a Forest or Derivations.
+
+        A text that is one of the `known` primitives is not split at its spaces.
+        """
         if isinstance(source, Derivations):
             return source
         if all(hasattr(source, field) for field in ("symbol", "parent", "start", "names")):
@@ -68,32 +76,21 @@ class Derivations:
             return Derivations.from_attributes({name: source[name] for name in source.columns})
         if isinstance(source, Mapping):
             return Derivations.from_attributes(source)
+        if hasattr(source, "detach"):
+            source = array_of(source, "derivations")
         if isinstance(source, np.ndarray) and source.ndim == 2:
             return Derivations.from_attributes({position: source[:, position] for position in range(source.shape[1])})
         if isinstance(source, str | bytes) or not isinstance(source, Iterable):
             raise MeasureError(
-                f"derivations are nested tuples, attribute columns or a Forest, one for each row; "
+                f"derivations are nested tuples, texts, attribute columns or a Forest, one for each row; "
                 f"got {type(source).__name__}."
             )
-        return Derivations.from_trees(source)
+        return Derivations.from_trees(parsed(source, known))
 
     @staticmethod
     def from_trees(trees: Iterable[Any]) -> Derivations:
         """Read nested tuples or lists of any arity and any depth (without recursion)."""
-        index: dict[Hashable, int] = {}
-        primitive: list[int] = []
-        parent: list[int] = []
-        start = [0]
-        for row, tree in enumerate(trees):
-            symbols, parents = _flatten(tree, row, index)
-            primitive += symbols
-            parent += parents
-            start.append(len(primitive))
-        if len(start) == 1:
-            raise MeasureError("no derivations: TRE needs one for each row of the representations.")
-        return _canonical(
-            np.array(primitive, np.int64), np.array(parent, np.int64), np.array(start, np.int64), list(index)
-        )
+        return _canonical(*read_nested(list(trees)))
 
     @staticmethod
     def from_attributes(columns: Mapping[Any, Any]) -> Derivations:
@@ -112,7 +109,7 @@ class Derivations:
         table = np.empty((items, width), np.int64)
         for position, (name, column) in enumerate(values.items()):
             for row, value in enumerate(column.tolist()):
-                _check_primitive(value, row)
+                check_primitive(value, row)
                 table[row, position] = index.setdefault((name, value), len(index))
         if width == 1:
             flat = table.ravel()
@@ -238,6 +235,16 @@ class Derivations:
         return side
 
     @cached_property
+    def never_composed(self) -> IntArray:
+        """The nodes of items that are a single primitive which occurs in no bracket."""
+        leaf = self.primitive >= 0
+        alone = leaf & (self.parent < 0)
+        composed = np.zeros(len(self.names), np.bool_)
+        composed[self.primitive[leaf & ~alone]] = True
+        nodes = np.flatnonzero(alone)
+        return nodes[~composed[self.primitive[nodes]]]
+
+    @cached_property
     def sizes(self) -> IntArray:
         """|d| of Definition 1: the number of leaves of each item."""
         return np.bincount(self.row[self.primitive >= 0], minlength=len(self)).astype(np.int64)
@@ -273,43 +280,6 @@ class Derivations:
                 f"fit, so it has no vector. The fit knows {len(known)} primitives; drop the row or fit with it."
             )
         return Derivations(np.where(leaf, table[self.primitive], -1), self.parent, self.start, tuple(names))
-
-
-def _flatten(tree: Any, row: int, index: dict[Hashable, int]) -> tuple[list[int], list[int]]:
-    """The nodes of one tree in post-order. Visiting parts last to first gives the post-order backwards."""
-    symbols: list[int] = []
-    parents: list[int] = []
-    stack: list[tuple[Any, int]] = [(tree, -1)]
-    while stack:
-        node, above = stack.pop()
-        while isinstance(node, tuple | list) and len(node) == 1:
-            node = node[0]
-        if isinstance(node, tuple | list):
-            if not node:
-                raise MeasureError(
-                    f"row {row}: an empty composition (). A derivation is a primitive or two or more parts."
-                )
-            here = len(symbols)
-            symbols.append(-1)
-            stack += [(part, here) for part in node]
-        else:
-            _check_primitive(node, row)
-            symbols.append(index.setdefault(node, len(index)))
-        parents.append(above)
-    last = len(symbols) - 1
-    return symbols[::-1], [last - above if above >= 0 else -1 for above in reversed(parents)]
-
-
-def _check_primitive(value: Any, row: int) -> None:
-    if value is None or value != value:
-        raise MeasureError(f"row {row}: {value!r} is not a primitive. Name the missing part, or drop the row.")
-    try:
-        hash(value)
-    except TypeError:
-        raise MeasureError(
-            f"row {row}: a primitive must be a name or a number, got {type(value).__name__}. "
-            f"Compositions are tuples or lists."
-        ) from None
 
 
 def _canonical(primitive: Any, parent: Any, start: Any, names: list[Hashable]) -> Derivations:

@@ -1,6 +1,6 @@
 """One quasi-Newton loop for the smooth additive fits, over any number of layers at once.
 
-    lexicon, gradient, iterations = descend(design, objective, start, items=550, tolerance=1e-9, limit=500)
+    lexicon, end, iterations = descend(design, objective, start, items=550, stop=Stop(gradient=1e-9, limit=500))
 
 Lexicons are [columns, layers, numbers]: the layers of a network lie side by side, so each iteration is one pass over
 the design, one solve and a few array operations for all of them. Every layer has its own step, memory and stopping
@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -31,12 +32,27 @@ MEMORY = 12  # how many moves the quasi-Newton recursion remembers
 Metric = Callable[[FloatArray], FloatArray]  # multiplication by H^{-1}, [columns, layers, numbers]
 
 
+class Evaluation(NamedTuple):
+    """A function at one lexicon for each layer."""
+
+    value: FloatArray  # [layers]: the sum over rows
+    grad: FloatArray  # [columns, layers, numbers]
+    curvature: FloatArray  # [rows, layers]
+    each: FloatArray  # [rows, layers]: the terms that add up to the value
+
+    def only(self, layers: npt.NDArray[np.bool_]) -> Evaluation:
+        return Evaluation(self.value[layers], self.grad[:, layers], self.curvature[:, layers], self.each[:, layers])
+
+
 class Objective(Protocol):
     """A function to minimise, with one value for each layer."""
 
-    def evaluate(self, lexicon: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The values [layers], the gradient and the curvature of each row [rows, layers]."""
+    @property
+    def rounding(self) -> float:
+        """How far a value can be off, as a share of it, because of rounding."""
         ...
+
+    def evaluate(self, lexicon: FloatArray) -> Evaluation: ...
 
     def keep(self, layers: npt.NDArray[np.bool_]) -> Objective:
         """The same function for some of its layers."""
@@ -54,13 +70,26 @@ class Shared:
     def of(design: Design, weight: FloatArray) -> Shared:
         return Shared(weight, _factor(design.weighted_gram(weight)))
 
+    @cached_property
+    def _single(self) -> Any:
+        """The factor in single precision, which is enough for a first guess of the Hessian."""
+        if isinstance(self.factor, np.ndarray):
+            return self.factor
+        return self.factor[0].astype(np.float32), self.factor[1]
+
     def solve(self, right: FloatArray) -> FloatArray:
         """(C' diag(weight) C)^{-1} B for [columns, numbers] or [columns, layers, numbers]."""
         return _solve(self.factor, right.reshape(len(right), -1)).reshape(right.shape)
 
     def metric(self, curvature: FloatArray) -> Metric:
         scale = (curvature / self.weight[:, None]).mean(axis=0)[:, None]
-        return lambda right: self.solve(right) / scale
+        kind = np.float64 if isinstance(self._single, np.ndarray) else np.float32
+
+        def multiply(right: FloatArray) -> FloatArray:
+            flat = right.reshape(len(right), -1).astype(kind, copy=False)
+            return np.asarray(_solve(self._single, flat).reshape(right.shape) / scale)
+
+        return multiply
 
 
 @dataclass(eq=False)
@@ -103,75 +132,90 @@ class Moves:
         return np.negative(rest, out=rest)
 
 
-def descend(
-    design: Design,
-    objective: Objective,
-    lexicon: FloatArray,
-    *,
-    items: int,
-    tolerance: float,
-    limit: int,
-    shared: Shared | None = None,
-) -> tuple[FloatArray, FloatArray, npt.NDArray[np.int64]]:
-    """Minimise each layer from its start; returns lexicons, gradients and the iterations each layer took.
+@dataclass(frozen=True)
+class Stop:
+    """When a layer has converged, or has had its share of iterations."""
 
-    A layer stops when the largest entry of its gradient is below `tolerance` times `items`.
-    """
-    best, slopes = lexicon.copy(), np.empty_like(lexicon)
+    gradient: float  # the largest entry of the mean's gradient is below this
+    limit: int  # iterations
+    decrease: float = 0.0  # or the next step would lower the value by less than this share of it
+
+
+def descend(
+    design: Design, objective: Objective, lexicon: FloatArray, *, items: int, stop: Stop, shared: Shared | None = None
+) -> tuple[FloatArray, Evaluation, npt.NDArray[np.int64]]:
+    """Minimise each layer from its start; returns the lexicons, the function there, and the iterations of each."""
+    best = lexicon.copy()
     iterations = np.zeros(lexicon.shape[1], np.int64)
     active = np.arange(lexicon.shape[1])  # the layers still in the arrays below
-    value, grad, curvature = objective.evaluate(lexicon)
-    metric = shared.metric(curvature) if shared else _own_metric(design, curvature)
+    here = objective.evaluate(lexicon)
+    end = here
+    metric = shared.metric(here.curvature) if shared else _own_metric(design, here.curvature)
     moves = Moves.like(lexicon)
     stuck = np.zeros(len(active), np.bool_)
-    for done in range(limit + 1):
-        stuck |= _largest(grad) <= tolerance * items
-        if 2 * stuck.sum() >= len(stuck) or done == limit:
-            best[:, active], slopes[:, active] = lexicon, grad
-            if stuck.all() or done == limit:
+    for done in range(stop.limit + 1):
+        stuck |= _largest(here.grad) <= stop.gradient * items
+        if 2 * stuck.sum() >= len(stuck) or done == stop.limit:
+            best[:, active] = lexicon
+            end = _put(end, active, here)
+            if stuck.all() or done == stop.limit:
                 break
             if stuck.any():
                 rest = ~stuck
                 active, stuck, objective = active[rest], stuck[rest], objective.keep(rest)
-                value, lexicon, grad, curvature = value[rest], lexicon[:, rest], grad[:, rest], curvature[:, rest]
-                moves = moves.keep(rest)
-                metric = shared.metric(curvature) if shared else _own_metric(design, curvature)
-        direction = moves.direction(grad, metric)
-        slope = dots(direction, grad)
-        stuck |= np.abs(slope) <= 1e-6 * tolerance * items  # a full step would change nothing visible
+                here, lexicon, moves = here.only(rest), lexicon[:, rest], moves.keep(rest)
+                metric = shared.metric(here.curvature) if shared else _own_metric(design, here.curvature)
+        direction = moves.direction(here.grad, metric)
+        slope = dots(direction, here.grad)
+        stuck |= np.abs(slope) <= 1e-6 * stop.gradient * items  # a full step would change nothing visible
+        stuck |= np.abs(slope) <= 2.0 * stop.decrease * here.value  # a Newton step lowers the value by half its slope
+        if stuck.all():
+            best[:, active] = lexicon
+            end = _put(end, active, here)
+            break
         stale = (slope >= 0.0) & ~stuck  # the memory misleads: use the reweighted least-squares step instead
         if stale.any():
             moves.forget(stale)
-            direction[:, stale] = -metric(grad)[:, stale]
-            slope = dots(direction, grad)
-        step, ahead, value_ahead, grad_ahead, curvature = _search(objective, lexicon, direction, value, slope, stuck)
+            direction[:, stale] = -metric(here.grad)[:, stale]
+            slope = dots(direction, here.grad)
+        step, ahead, there = _search(objective, lexicon, direction, here.value, slope, stuck)
         failed = (step == 0.0) & ~stuck
         if failed.any():
             stuck |= failed & ~moves.inverse.any(axis=0)
             moves.forget(failed)
         iterations[active[~stuck]] = done + 1
-        moves.remember(lexicon, ahead, grad, grad_ahead)
-        lexicon, value, grad = ahead, value_ahead, grad_ahead
+        moves.remember(lexicon, ahead, here.grad, there.grad)
+        lexicon, here = ahead, there
         if shared is not None and done >= PATIENCE:
             shared = None
         if shared is None and (design.columns <= SMALL or done & (done + 1) == 0):
-            metric = _own_metric(design, curvature)
-    return best, slopes, iterations
+            metric = _own_metric(design, here.curvature)
+    return best, end, iterations
+
+
+def _put(whole: Evaluation, layers: npt.NDArray[np.int64], part: Evaluation) -> Evaluation:
+    """Enter the values of some layers."""
+    if part.grad.shape[1] == whole.grad.shape[1]:
+        return part
+    for into, values in zip(whole, part, strict=True):
+        into[(..., layers) if into.ndim < 3 else (slice(None), layers)] = values
+    return whole
 
 
 def _search(
     objective: Objective, lexicon: FloatArray, direction: FloatArray, value: FloatArray, slope: FloatArray, stuck: Any
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+) -> tuple[FloatArray, FloatArray, Evaluation]:
     """Halve each layer's step until it lowers the value enough; the step is 0 where none does."""
     step = np.where(stuck, 0.0, 1.0)
     for attempt in range(31):
         ahead = lexicon + step[:, None] * direction
-        value_ahead, grad_ahead, curvature = objective.evaluate(ahead)
-        enough = (step == 0.0) | (value_ahead <= value + 1e-4 * step * slope + 1e-14 * np.abs(value))
+        there = objective.evaluate(ahead)
+        most = value + 1e-4 * step * slope + objective.rounding * np.abs(value)
+        enough = (step == 0.0) | (there.value <= most)
         if enough.all():
             break
         step = np.where(enough, step, 0.5 * step if attempt < 29 else 0.0)
-    return step, ahead, value_ahead, grad_ahead, curvature
+    return step, ahead, there
 
 
 def _own_metric(design: Design, curvature: FloatArray) -> Metric:
@@ -203,7 +247,7 @@ def _factor(gram: FloatArray) -> Any:
     return 0.5 * (inverse + inverse.T)
 
 
-def _solve(factor: Any, right: FloatArray) -> FloatArray:
+def _solve(factor: Any, right: Any) -> FloatArray:
     from scipy.linalg import cho_solve
 
     if isinstance(factor, np.ndarray):

@@ -17,13 +17,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypedDict, Unpack
 
-import numpy.typing as npt
+import numpy as np
 
+from pomona.base.errors import MeasureError
 from pomona.representations.tre import significance
 from pomona.representations.tre.bounds import bound_of, notes_on
+from pomona.representations.tre.distances import DISTANCES
 from pomona.representations.tre.fitted import FittedModel
+from pomona.representations.tre.inputs import Messages
 from pomona.representations.tre.problem import Layer, Problem
 from pomona.representations.tre.solver import Solution, solve
 
@@ -47,15 +51,23 @@ class Options(TypedDict, total=False):
     restarts: int | None
     center: bool
     uncomposed: str
+    pool: str | None
+    mask: Any
+
+
+class MessageOptions(Options, total=False):
+    """The options of `tre`, which also takes messages."""
+
+    messages: Any
 
 
 def tre(
-    representations: npt.ArrayLike,
-    derivations: Any,
+    representations: Any = None,
+    derivations: Any = None,
     compose: Any = "add",
     distance: Any = "cosine",
     seed: int = 0,
-    **options: Unpack[Options],
+    **options: Unpack[MessageOptions],
 ) -> TreFit:
     """Measure how compositional representations are: fit the best compositional model and return its error.
 
@@ -65,9 +77,10 @@ def tre(
     0.0
 
     Args:
-        representations: one row for each item, [items, numbers], or [items, positions, symbols] for messages.
-        derivations: for each row a nested tuple of primitives; or columns of attributes (a mapping, or a 2-D array);
-            or a Forest.
+        representations: one row for each item: an array, a tensor (of any device, with or without gradient), a data
+            frame, a sparse matrix; or strings, which are messages; or one-hot messages [items, positions, symbols].
+        derivations: for each row a nested tuple of primitives, or its text: "(dark red) square", or "dark red square";
+            or columns of attributes (a mapping, a data frame, or a 2-D array); or a Forest, of which leaves count.
         compose: add, weighted, position, diagonal, linear, bilinear, mlp, or a callable of one tensor for each part.
         distance: cosine, l1, l2, sql2, crossentropy, or a callable of (predictions, targets).
         seed: for the starts of learned compositions; additive fits use no randomness unless `restarts` asks for more.
@@ -75,8 +88,16 @@ def tre(
         center: subtract the mean representation first, which removes a shared direction (anisotropy).
         uncomposed: "error" (the default), or "allow" to accept primitives that occur only alone. Such a row is fitted
             exactly by its own vector and lowers the score without meaning.
+        messages: instead of representations: strings, or symbols [items, positions]; their one-hot vectors are made.
+        pool: "mean", "last" or "first" for hidden states [items, tokens, width], or a list of [tokens, width].
+        mask: with pool, [items, tokens]: 1 for a token and 0 for padding; "all" if nothing is padded.
     """
-    problem = Problem.of(derivations, compose, **options)
+    messages = options.pop("messages", None)
+    if messages is not None:
+        if representations is not None:
+            raise MeasureError("give representations or messages, not both.")
+        representations = Messages.of(messages)
+    problem = Problem.of(derivations, compose, **options)  # type: ignore[misc]
     (fit,) = fit_layers([problem.layer(representations, distance)], problem, seed=seed)
     warn(fit.notes)
     return fit
@@ -94,6 +115,8 @@ def warn(notes: Sequence[str], stacklevel: int = 3) -> None:
 
 
 def _fit_of(layer: Layer, problem: Problem, solution: Solution, seed: int) -> TreFit:
+    if layer.distance.name in DISTANCES:  # these are never negative, up to rounding
+        solution = replace(solution, per_item=np.maximum(solution.per_item, 0.0))
     bound = bound_of(layer, problem, solution)
     return TreFit(
         score=solution.score,
@@ -108,4 +131,5 @@ def _fit_of(layer: Layer, problem: Problem, solution: Solution, seed: int) -> Tr
         seed=seed,
         restarts=problem.restarts,
         notes=notes_on(bound, solution.score, layer),
+        alphabet=layer.alphabet,
     )

@@ -36,6 +36,7 @@ class FittedModel:
     seed: int
     restarts: int | None = None
     notes: tuple[str, ...] = ()
+    alphabet: tuple[Hashable, ...] | None = None  # of messages that were given as symbols
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -55,12 +56,12 @@ class FittedModel:
 
     def predict(self, derivations: Any) -> FloatArray:
         """What the model composes for these derivations, [items, *shape]; logits if the distance is cross-entropy."""
-        trees = Derivations.of(derivations).align(self.derivations.names)
+        trees = Derivations.of(derivations, self.derivations.names).align(self.derivations.names)
         return self._composed(trees).reshape(len(trees), *self.shape)
 
     def distances(self, representations: npt.ArrayLike, derivations: Any) -> FloatArray:
         """The distances of other items from what the model predicts for them."""
-        trees = Derivations.of(derivations).align(self.derivations.names)
+        trees = Derivations.of(derivations, self.derivations.names).align(self.derivations.names)
         targets, _ = as_rows(representations, len(trees))
         if targets.shape[1] != self.vectors.shape[1]:
             raise MeasureError(

@@ -190,7 +190,7 @@ def read_items(path: str | Path) -> Any:
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Numbered lines that are not blank."""
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8-sig") as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
                     yield number, line.rstrip("\n")

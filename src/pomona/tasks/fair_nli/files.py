@@ -5,6 +5,10 @@
 It holds pairs of the fair NLI fragment, with nine tokens a sentence. Reading rebuilds the aligned tree, computes the
 values of its nodes from the words, and keeps the label of the file. So writing and reading change nothing, and files
 from elsewhere can be verified and certified. An unknown field is an error.
+
+The authors' training files answer all twelve questions of Figure 4 in `gold_label`. Reading keeps their answers:
+
+    {"gold_label": ["equivalence", "independence", ..., "alternation", "contradiction2", "neutral"], "sentence1": ...}
 """
 
 from __future__ import annotations
@@ -17,18 +21,27 @@ from typing import Any
 import numpy as np
 
 from pomona.base.errors import FormatError, PomonaError
-from pomona.base.files import read_bytes
+from pomona.base.files import read_lines
 from pomona.data.corpus import Corpus
 from pomona.data.formats import FORMATS, Format
-from pomona.tasks.fair_nli.logic.aligned import aligned, check_shape
-from pomona.tasks.fair_nli.logic.relations import Label
+from pomona.data.nested_objects import short
+from pomona.tasks.fair_nli.logic.aligned import aligned, answered, check_shape
+from pomona.tasks.fair_nli.logic.fragment import TARGETS
+from pomona.tasks.fair_nli.logic.relations import Label, Relation
 
 SUFFIX = ".snli.jsonl"
 _FIELDS = {"gold_label", "sentence1", "sentence2", "pairID"}
+_INNER = len(TARGETS) - 1  # questions about phrases, before the one about the sentences
+_LABELS = {label.text: int(label) for label in Label}
+_RELATIONS: dict[str, int] = {  # the names of the authors; "contradiction2" is the relation, not the label
+    "equivalence": Relation.EQ, "entails": Relation.FWD, "reverse entails": Relation.REV,
+    "contradiction2": Relation.NEG, "contradiction": Relation.NEG, "alternation": Relation.ALT,
+    "cover": Relation.COV, "independence": Relation.IND,
+}  # fmt: skip
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    line = head.removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0]
+    line = head.lstrip().split(b"\n", 1)[0]
     return line.startswith(b"{") and b'"sentence1"' in line and b'"tree"' not in line
 
 
@@ -64,21 +77,20 @@ class Writer:
 
 def read(path: Path) -> Corpus:
     """Read and check every line; an error names the line."""
-    labels = {label.text: int(label) for label in Label}
     vocabulary: dict[str, int] = {}
     tokens: list[int] = []
     targets: list[int] = []
+    relations: list[list[int]] = []
     ids: dict[str, int] = {}
-    data = read_bytes(path)
+    data = read_lines(path)
     lines = data.split(b"\n")
     if lines and not lines[-1]:
         lines.pop()
     for number, raw in enumerate(lines, 1):
         row = _row(raw, path, number)
-        if row["gold_label"] not in labels:
-            message = f'"gold_label" is {row["gold_label"]!r}; expected {", ".join(labels)}'
-            raise FormatError(message, path=path, line=number)
-        targets.append(labels[row["gold_label"]])
+        *inner, label = _answers(row["gold_label"], path, number)
+        targets.append(label)
+        relations.append(inner)
         for name in ("sentence1", "sentence2"):
             words = row[name].split(" ")
             if len(words) != 9 or not all(words):
@@ -100,10 +112,26 @@ def read(path: Path) -> Corpus:
         pair, colon, message = str(error).removeprefix("pair ").partition(": ")
         line = int(pair) + 1 if colon and pair.isdigit() else None
         raise FormatError(message if line else str(error), path=path, line=line) from None
+    corpus = answered(corpus, np.array(relations))
     corpus = replace(corpus, origin={"path": str(path), "task": "fair_nli"}, lines=np.arange(1, len(targets) + 1))
     if not ids or all(name == f"{key:016x}" for name, key in zip(ids, corpus.keys.tolist(), strict=True)):
         return corpus
     return replace(corpus, ids=tuple(ids))
+
+
+def _answers(given: Any, path: Path, line: int) -> list[int]:
+    """Eleven relations (-1: not given) and the label."""
+    answers = given if isinstance(given, list) else [given]
+    *inner, label = answers or [None]
+    if len(inner) not in (0, _INNER):
+        message = f'"gold_label" lists {len(answers)} answers; there are {len(TARGETS)} questions, the label last'
+        raise FormatError(message, path=path, line=line)
+    tables = [*([_RELATIONS] * len(inner)), _LABELS]
+    for name, known in zip(answers or [None], tables, strict=True):
+        if not isinstance(name, str) or name.strip() not in known:
+            message = f'"gold_label" is {short(name)}; expected {", ".join(known)}'
+            raise FormatError(message, path=path, line=line)
+    return [*([_RELATIONS[name.strip()] for name in inner] or [-1] * _INNER), _LABELS[label.strip()]]
 
 
 def _row(raw: bytes, path: Path, line: int) -> dict[str, Any]:
@@ -113,8 +141,8 @@ def _row(raw: bytes, path: Path, line: int) -> dict[str, Any]:
         raise FormatError("this is not UTF-8", path=path, line=line, column=error.start + 1) from None
     except ValueError as error:
         raise FormatError(f"this is not JSON: {error}", path=path, line=line) from None
-    strings = isinstance(row, dict) and all(isinstance(row.get(name), str) for name in sorted(_FIELDS - {"pairID"}))
-    if not strings:
+    texts = isinstance(row, dict) and all(isinstance(row.get(name), str) for name in ("sentence1", "sentence2"))
+    if not texts or "gold_label" not in row:
         raise FormatError('a line is an object with "sentence1", "sentence2" and "gold_label"', path=path, line=line)
     unknown = sorted(set(row) - _FIELDS)
     if unknown:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pomona.base.errors import FormatError
-from pomona.base.files import read_bytes
+from pomona.base.files import read_lines
 from pomona.data.corpus import Corpus
 from pomona.data.formats import FORMATS, Format
 from pomona.tasks.listops import text as listops_text
@@ -19,29 +19,25 @@ HEADER = b"Source\tTarget\n"
 
 def is_original(path: Path, head: bytes) -> bool:
     """A number and a tab. Any other .tsv file counts too, so that its error names line and column."""
-    start, tab, _ = head.removeprefix(listops_text.MARK).partition(b"\t")
+    start, tab, _ = head.partition(b"\t")
     return path.suffix == ".tsv" or bool(tab and start.isdigit())
 
 
 def is_long_range_arena(path: Path, head: bytes) -> bool:
     """The header line of Long Range Arena."""
-    return head.removeprefix(listops_text.MARK).startswith(HEADER[:-1])
+    return head.startswith(HEADER[:-1])
 
 
 def read_original(path: Path) -> Corpus:
     """The corpus of an original ListOps file."""
-    return listops_text.parse(read_bytes(path), source_first=False, path=path)
+    return listops_text.parse(read_lines(path), source_first=False, path=path)
 
 
 def read_long_range_arena(path: Path) -> Corpus:
     """The corpus of a Long Range Arena file."""
-    data = read_bytes(path)
+    data = read_lines(path)
     if data.startswith(HEADER):
         return listops_text.parse(data[len(HEADER) :], source_first=True, path=path, first_line=2)
-    listops_text.refuse_mark(data, path)
-    line = data.split(b"\n", 1)[0]
-    if line == HEADER[:-1] + b"\r":
-        raise FormatError(listops_text.CARRIAGE_RETURN, path=path, line=1, column=len(line))
     raise FormatError("the first line must be Source, a tab and Target, nothing else", path=path, line=1, column=1)
 
 

@@ -26,8 +26,6 @@ from pomona.trees.rules import counted, settle
 DIGITS = tuple(str(digit) for digit in range(10))
 _USUAL = ("MIN", "MAX", "MED", "SM")
 
-MARK = b"\xef\xbb\xbf"
-CARRIAGE_RETURN = "the line ends in CR LF; save the file with Unix line ends (LF), for example with dos2unix"
 _FAULTS = {
     1: "{piece!r} is not a ListOps token; there are the digits 0-9, {operators} and ']'",
     2: "']' closes a list that was never opened",
@@ -35,7 +33,7 @@ _FAULTS = {
     4: "the line ends inside a list that was never closed",
     5: "a line is an answer 0-9, a tab and an expression; the answer is missing or not one digit",
     6: "{piece!r} comes after the end of the expression",
-    7: CARRIAGE_RETURN,
+    7: "a carriage return (CR) stands inside the line; lines end in LF or CR LF",
     9: "the round brackets are not those of the left-branching tree of this list; one was lost, added or moved",
     10: "the line is empty",
     11: "the expression is missing",
@@ -44,18 +42,10 @@ TAB, NEWLINE, RETURN, BLANK, ROUND_OPEN, ROUND_CLOSE, SQUARE_OPEN, SQUARE_CLOSE 
 ZERO = ord("0")
 
 
-def refuse_mark(data: bytes, path: str | Path) -> None:
-    """Raise an error if the data begin with a byte order mark, which most editors do not show."""
-    if data.startswith(MARK):
-        message = "the file begins with a byte order mark; save it as UTF-8 without one"
-        raise FormatError(message, path=path, line=1, column=1)
-
-
 def parse(data: bytes, *, source_first: bool, path: str | Path, first_line: int = 1) -> Corpus:
     """A corpus of all lines. The answer on a line is the target; the values of the nodes are computed."""
     if not data:
         raise FormatError("the file holds no rows", path=path)
-    refuse_mark(data, path)
     text = np.frombuffer(data, np.uint8)
     names = tuple(OPERATORS[name].name for name in OPERATORS if OPERATORS[name].number >= 0)
     spellings = np.array([int.from_bytes(name.encode(), "big") for name in names], np.uint64)

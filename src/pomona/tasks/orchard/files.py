@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pomona.base.errors import FormatError
-from pomona.base.files import read_bytes
+from pomona.base.files import read_lines
 from pomona.data.corpus import Corpus
 from pomona.data.formats import FORMATS, Format
 from pomona.tasks.orchard import text as orchard_text
@@ -34,7 +34,7 @@ def recognises(path: Path, head: bytes) -> bool:
     """Whether the file holds lists with an X between them, or the labels of such a file."""
     if path.suffix == LABELS and path.with_suffix(SUFFIX).is_file():
         return True
-    first = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
+    first = head.split(b"\n", 1)[0]
     labelled = _LABEL_FIRST.match(first) is not None
     return path.suffix == SUFFIX or labelled or (first.lstrip().startswith(b"[") and b" X " in first)
 
@@ -43,14 +43,14 @@ def read(path: Path) -> Corpus:
     """The corpus of a pair of files."""
     source = path.with_suffix(SUFFIX) if path.suffix == LABELS else path
     labels = source.with_suffix(LABELS)
-    data = read_bytes(source)
+    data = read_lines(source)
     if b"\t" in data.split(b"\n", 1)[0]:
         return _read_table(data, source)
     corpus = orchard_text.parse(data, path=source)
     if not labels.is_file():
         corpus.origin["answers"] = "worked out: there is no file of labels"  # type: ignore[index]
         return corpus
-    answers = _answers(read_bytes(labels), corpus.width, labels)
+    answers = _answers(read_lines(labels), corpus.width, labels)
     if len(answers) != len(corpus):
         raise FormatError(f"{len(answers)} labels for the {len(corpus)} examples of {source.name}", path=labels)
     corpus.targets[:] = answers

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from pomona.base.arrays import Bytes, Ints
 from pomona.base.compiled import compiled
 from pomona.base.errors import FormatError, TreeError
+from pomona.base.files import unix_lines
 from pomona.data.corpus import Corpus, Outcome
 from pomona.trees.forest import Forest
 from pomona.trees.growing import level_order
@@ -31,7 +32,7 @@ _FAULTS = {
     4: "the line ends before a list is closed",
     5: "a tree is missing here",
     6: "{piece!r} comes after the end of a tree; write X between trees",
-    7: "the line ends in CR LF; save the file with Unix line ends (LF), for example with dos2unix",
+    7: "a carriage return (CR) stands inside the line; lines end in LF or CR LF",
     9: "COPY has one argument: a number, or its digits one by one",
     10: "the line is empty",
     11: "this line does not have as many trees as the first",
@@ -47,16 +48,13 @@ def read(text: str) -> Forest:
     [0, 0, 0, 0, 0, 5]
     """
     try:
-        return parse(text.encode(), path="text").forest
+        return parse(unix_lines(text.encode()), path="text").forest
     except FormatError as error:
         raise TreeError(str(error).partition(": ")[2], column=error.column) from None
 
 
 def parse(data: bytes, *, path: str | Path, answers: npt.NDArray[np.int16] | None = None) -> Corpus:
     """A corpus of all lines. Node values are computed and, without `answers`, the targets too."""
-    if data.startswith(b"\xef\xbb\xbf"):
-        message = "the file begins with a byte order mark; save it as UTF-8 without one"
-        raise FormatError(message, path=path, line=1, column=1)
     text = np.frombuffer(data, np.uint8)
     names = [name for name in OPERATORS if name.isascii() and len(name) <= 8]
     spellings = np.array([int.from_bytes(name.encode(), "big") for name in (*names, COPY)], np.uint64)

@@ -7,8 +7,10 @@
 
 A sentence has nine places (section 4.2 of the paper): three open-class heads with optional modifiers, two quantifiers
 and a negation. Files spell an empty place `emptystring`, and write `notevery` and `doesnot` as one token. Generated
-words are numbered, for example `sadj7` is the seventh adjective of subjects. An open-class word may occur in one place
-only, because the exact labels assume that phrases can be interpreted independently of each other.
+words are numbered, for example `sadj7` is the seventh adjective of subjects. A word's class follows from its place. In
+one pair, an adjective may describe subjects and objects: that changes no label (tests/tasks/test_shared_adjectives.py
+proves it with Z3). Any other open-class word may occur in one place only, because the exact labels assume that phrases
+can be interpreted independently of each other.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from pomona.tasks.fair_nli.logic.projectivity import QUANTIFIERS
 
 EMPTY: Final = "emptystring"
 NOT: Final = "doesnot"
+ADJECTIVES: Final = {PLACES.index("AdjS"), PLACES.index("AdjO")}
 STEMS: Final = {"AdjS": "sadj", "NS": "snoun", "Adv": "adv", "V": "verb", "AdjO": "oadj", "NO": "onoun"}
 
 
@@ -139,7 +142,7 @@ def _numbered(premise: Sentence, hypothesis: Sentence) -> list[int]:
                 row.append(1)
             else:
                 number, where = numbers.setdefault(word, (len(numbers) + 1, place))
-                if where != place:
+                if where != place and not {where, place} <= ADJECTIVES:
                     raise SpecError(
                         f"{word!r} stands both as {PLACES[where]} and as {PLACES[place]}; in this fragment a word "
                         "keeps its place, because phrases must be independent of each other. Rename one."

@@ -1,0 +1,160 @@
+"""Plots: Vega-Lite specifications, drawn as SVG, PDF or PNG. All plots of Pomona are made so, on the page and in files.
+
+    points = {"data": {"values": rows}, "mark": "point", "encoding": {"x": number("tre", "TRE"), ...}}
+    Drawing(points).save("tre.svg")               # in a notebook, a Drawing shows itself
+    Drawing(side_by_side([left, right])).save("both.pdf")
+
+`vl-convert-python` holds Vega and Vega-Lite and runs them without a browser and without a network. On the page of a
+report, ink is `currentColor`, so that a plot adapts to light, dark and print; in files it is black.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pomona.base.errors import FormatError
+from pomona.base.files import replacing
+
+Spec: TypeAlias = dict[str, Any]
+Row: TypeAlias = dict[str, Any]
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # a name, never fetched
+VERSION = "6.4"
+WIDTH = 430  # of a figure's plotting area, in points
+KINDS = ("png", "svg", "pdf")
+
+# Eight colours that the colour-blind can tell apart (after Okabe and Ito), legible on white and on black.
+COLOURS = ["#0f7fc4", "#d9622b", "#12946f", "#b3568f", "#a07d0c", "#7a6fd0", "#5b8a1f", "#c2475a"]
+GREY = "#8a8a8a"
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A plot to show or to save."""
+
+    spec: Spec
+
+    def svg(self, background: str | None = None) -> str:
+        """The plot as SVG in black; the background is transparent unless a colour is given."""
+        import vl_convert
+
+        try:
+            return str(vl_convert.vegalite_to_svg(for_paper(self.spec, background), VERSION, allowed_base_urls=[]))
+        except ValueError as error:
+            raise FormatError(f"this plot cannot be drawn: {error}") from None
+
+    def save(self, path: str | Path) -> Path:
+        """Write the plot in the format of the file's suffix, completely or not at all."""
+        return save_svg(self.svg("#fff" if plot_kind(path) == "png" else None), path)
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+
+def save_svg(svg: str, path: str | Path) -> Path:
+    """Write a plot that was drawn as SVG to a file of any of the three kinds."""
+    import vl_convert
+
+    content = svg.encode()
+    match plot_kind(path):
+        case "pdf":
+            content = vl_convert.svg_to_pdf(svg)
+        case "png":
+            content = vl_convert.svg_to_png(svg, scale=2)
+    with replacing(path) as beside:
+        beside.write_bytes(content)
+    return Path(path)
+
+
+def plot_kind(path: str | Path) -> str:
+    """The kind of plot that a file is to hold, by its suffix; an error for any other."""
+    kind = Path(path).suffix.removeprefix(".").lower()
+    if kind not in KINDS:
+        raise FormatError("a plot ends in .png, .svg or .pdf", path=path)
+    return kind
+
+
+def for_paper(spec: Spec, background: str | None = None) -> Spec:
+    """A plot of fixed width in black."""
+    width = {} if {"hconcat", "vconcat", "concat"} & set(spec) else {"width": WIDTH}
+    return {"$schema": SCHEMA, **width, **spec, "config": config("#000", background)}
+
+
+def for_page(spec: Spec) -> Spec:
+    """A plot as wide as its container on the page, in the colour of the text."""
+    fit = {"type": "fit-x", "contains": "padding"}
+    return {"$schema": SCHEMA, **spec, "width": "container", "autosize": fit, "config": config("currentColor", None)}
+
+
+def config(ink: str, background: str | None) -> Spec:
+    """How plots look: on the page with the ink of the text around them, on paper in black."""
+    faint = {"gridColor": ink, "gridOpacity": 0.12, "domainColor": ink, "domainOpacity": 0.4}
+    faint |= {"tickColor": ink, "tickOpacity": 0.4}
+    words = {"labelColor": ink, "titleColor": ink, "labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": 500}
+    return {
+        "background": background,
+        "font": "Helvetica, Arial, sans-serif",
+        "view": {"stroke": None},
+        "axis": {**faint, **words, "labelLimit": 260},
+        "legend": {**words, "labelLimit": 260, "symbolStrokeWidth": 2, "symbolOpacity": 1},
+        "title": {"color": ink, "fontSize": 13, "fontWeight": 500},
+        "text": {"color": ink},
+        "rule": {"color": ink},
+        "range": {"category": COLOURS},
+    }
+
+
+# -- parts of specifications -----------------------------------------------------------------------------------------
+
+
+def number(field: str, title: str | None, **more: Any) -> Spec:
+    """A channel of numbers, whose axis need not begin at zero."""
+    return {"field": field, "type": "quantitative", "title": title, "scale": {"zero": False}, **more}
+
+
+def percent(field: str, title: str, **more: Any) -> Spec:
+    """A channel of shares, with per cent along its axis."""
+    return {"field": field, "type": "quantitative", "title": title, "axis": {"format": ".0%"}, **more}
+
+
+def histogram(counts: Iterable[int], edges: Iterable[float], x: str, y: str, colour: str = COLOURS[0]) -> Spec:
+    """Bars of counts between edges, as `numpy.histogram` gives them; `x` and `y` are the titles of the axes."""
+    bounds = list(map(float, edges))
+    rows = [
+        {"low": low, "high": high, "count": int(count)}
+        for low, high, count in zip(bounds[:-1], bounds[1:], counts, strict=True)
+    ]
+    return {
+        "data": {"values": rows},
+        "mark": {"type": "bar", "color": colour, "opacity": 0.8},
+        "encoding": {
+            "x": {"field": "low", "type": "quantitative", "bin": {"binned": True}, "title": x},
+            "x2": {"field": "high"},
+            "y": {"field": "count", "type": "quantitative", "title": y},
+        },
+    }
+
+
+def marked(values: Mapping[str, float], x: str) -> Spec:
+    """A vertical line at each value, named in the legend, in other colours than bars."""
+    rows = [{"what": name, "value": float(value)} for name, value in values.items()]
+    named = {"field": "what", "type": "nominal", "title": None, "sort": None}
+    return {
+        "data": {"values": rows},
+        "mark": {"type": "rule", "strokeWidth": 2},
+        "encoding": {
+            "x": number("value", x),
+            "color": {**named, "scale": {"range": COLOURS[1:]}},
+            "strokeDash": named,
+        },
+    }
+
+
+def side_by_side(panels: Sequence[Spec], columns: int | None = None) -> Spec:
+    """Panels in one row, or in rows of `columns`; each has a scale and a legend of its own."""
+    return {
+        "concat": list(panels), "columns": columns or len(panels), "resolve": {"scale": {"color": "independent"}}
+    }  # fmt: skip
