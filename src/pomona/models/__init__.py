@@ -1,6 +1,7 @@
 """Models: what every model is, what models read, the layers they share, and one file for each model.
 
     model             Model, Shape, Output, Feed and the registry MODELS
+    stages            Stage: a part of a training run; readable without torch
     sentence_model, pair_model, sequence_model      what the models of one folder share
     inputs/           corpora in the numbers of a model: sentences, pairs, sequences; batches and tree schedules
     layers/           networks that several models use

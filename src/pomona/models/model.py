@@ -34,6 +34,7 @@ from pomona.data.corpus import Corpus
 from pomona.data.task import declared_first
 from pomona.models import FOLDERS
 from pomona.models.inputs.sentences import Sentences
+from pomona.models.stages import Stage
 from pomona.trees.forest import Forest
 
 
@@ -87,6 +88,7 @@ class Model:
     name: ClassVar[str]
     example: ClassVar[str] = "listops/d20s"  # a task that it can be trained on
     gpu: ClassVar[bool] = True  # False if it can be computed on the processor only
+    stage_settings: ClassVar[type | None] = None  # a frozen dataclass: what a stage may tell `module.begin_stage`
 
     def words(self, corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """The words that the model knows and the answers it may give: those its task declares, then those of `corpus`,
@@ -100,6 +102,10 @@ class Model:
     def evidence(self, train: Corpus, dev: Corpus) -> dict[str, Any]:
         """The evidence that dev is held out as the task demands; kept in the run as certificate.json."""
         return {}
+
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages that it is trained in, unless a recipe lists others; most models have none."""
+        return ()
 
     def build(self, shape: Shape) -> nn.Module:
         raise NotImplementedError(f"{type(self).__name__} must define build(shape)")

@@ -94,7 +94,7 @@ def train_command(recipe: Recipe) -> str:
     parts += [f"--set {name}={_plain(value)}" for name, value in recipe.settings.items()]
     parts += [f"--data-set {name}={_plain(value)}" for name, value in recipe.data_settings.items()]
     for name, value in recipe.plain.items():
-        if name not in ("model", "settings", "data", "data_settings", "seed") and value != usual[name]:
+        if name not in ("model", "settings", "data", "data_settings", "seed") and value != usual.get(name):
             parts.append(f"--with {name}={_plain(value)}")
     return " ".join(parts + ([f"--seed {recipe.seed}"] if recipe.seed else []))
 

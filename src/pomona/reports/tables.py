@@ -29,7 +29,7 @@ def run_rows(collected: Report) -> list[dict[str, Any]]:
                 "model": f"{run.recipe.model} ({settings})" if settings else run.recipe.model,
                 "data": run.recipe.data,
                 "seed": run.recipe.seed,
-                "epochs": f"{len(run.curve)}{'' if run.finished else f' of {run.recipe.epochs}'}",
+                "epochs": str(len(run.curve)) if run.finished else run.progress.removesuffix(" epochs"),
                 "dev": NONE if dev is None else f"{dev:.2%}",
                 "tests": tests,
             }

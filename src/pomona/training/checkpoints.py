@@ -48,6 +48,10 @@ class State:
     right: int = 0  # ... of the right answers
     seen: int = 0  # ... and of the examples
     seconds: float = 0.0  # processor time of the training
+    stage: int = 0  # the stage that is trained now, ...
+    stage_step: int = 0  # ... its steps so far, ...
+    grown: int = 0  # ... the lengths that it has learnt, if it grows, ...
+    recent: list[float] = field(default_factory=list)  # ... and the last shares of right answers of its newest length
     curve: list[dict[str, Any]] = field(default_factory=list)
 
 

@@ -10,6 +10,9 @@ random state is carried from step to step: the order of an epoch is drawn from (
 The corpora are generated anew each time, so their fingerprints are kept. A run is not resumed if its data have changed,
 for example because another version of the generator gives other examples under the same name.
 
+A recipe or a model may have stages (`pomona.models.stages`, `staging`): then an epoch of the curve is a look at dev,
+and the optimiser begins anew in every stage. The same promises hold at any moment inside any stage.
+
 Weights are chosen on dev. Test is never looked at, unless select_on="test" asks for what the ListOps code did.
 """
 
@@ -28,7 +31,7 @@ import torch
 from torch import Tensor, nn
 
 from pomona.base.arrays import Floats
-from pomona.base.errors import RunError, SpecError
+from pomona.base.errors import RunError, SpecError, did_you_mean
 from pomona.base.randomness import stream_key
 from pomona.models.inputs.batches import bucketed, shuffled
 from pomona.models.model import Model, Output, threads_of
@@ -37,6 +40,7 @@ from pomona.training.data import corpora, fresh_corpus, held_out_keys
 from pomona.training.predict import answer, answer_batches, memory_errors
 from pomona.training.recipe import Recipe
 from pomona.training.run import Run, environment
+from pomona.training.staging import Part, stages_of, told
 
 EPSILON = 1e-8  # Adam's default
 COSINE_END = 0.01  # the rate at the end of a cosine schedule, as a share of the first rate
@@ -95,6 +99,7 @@ def _refuse_without_effect(recipe: Recipe, model: Model, device: str | None) -> 
             f"{recipe.data} is a file: it has no settings (data_settings = {dict(recipe.data_settings)}) and no test "
             f"split to select on (select_on = {recipe.select_on!r}); leave them out, or name a task"
         )
+    stages_of(recipe, model)
 
 
 def learning_rate(recipe: Recipe, step: int, steps: int, factor: float = 1.0) -> float:
@@ -117,6 +122,10 @@ class Trainer:
         self._read_data()
         self.module = build(self.recipe, self.vocabulary, self.outcomes).to(device)
         self.weights: list[Tensor] = list(self.module.parameters())
+        self.moving = self.weights  # those that are not frozen
+        self.parts = [Part(stage, self.recipe, self.examples.lengths) for stage in stages_of(self.recipe, self.model)]
+        for part in self.parts:
+            self._frozen(part)
         self.adam = torch.optim.Adam(
             self.weights, 1.0, self.recipe.betas, EPSILON, weight_decay=self.recipe.l2, fused=True
         )
@@ -141,6 +150,13 @@ class Trainer:
 
     def train(self) -> None:
         """From wherever the run stands to its end."""
+        if self.parts:
+            self._train_stages()
+        else:
+            self._train_epochs()
+        self._finish()
+
+    def _train_epochs(self) -> None:
         recipe, state = self.recipe, self.state
         while state.epoch < recipe.epochs and state.stale < recipe.stop:
             batches = self._batches(state.epoch)
@@ -151,7 +167,48 @@ class Trainer:
                     self.save()
             self._end_epoch()
             self.save()
-        self._finish()
+
+    def _train_stages(self) -> None:
+        state = self.state
+        while state.stage < len(self.parts):
+            part = self.parts[state.stage]
+            self._begin_stage(part)
+            while not part.over(state):
+                rows = part.rows(state)
+                value, right = self._learn(rows, part.rate(state.stage_step), part.clip, part.weight_decay)
+                part.count(state, rows, right / len(rows))
+                if part.looks(state):
+                    self._look({"stage": part.stage.name})
+                left = sum(other.steps for other in self.parts[state.stage :]) - state.stage_step
+                self._report(len(rows), value, state.step + left, left)
+                if time.monotonic() - self.saved > self.save_every and not part.over(state):
+                    self.save()
+            state.stage, state.stage_step, state.grown, state.recent = state.stage + 1, 0, 0, []
+            self.adam.state.clear()
+            self.save()
+
+    def _begin_stage(self, part: Part) -> None:
+        """Set what differs from stage to stage, at its first step or wherever it is resumed."""
+        frozen = self._frozen(part)
+        for name, weight in self.module.named_parameters():
+            weight.requires_grad_(name not in frozen)
+            weight.grad = None
+        self.moving = [weight for weight in self.weights if weight.requires_grad]
+        self.adam.param_groups[0].update(betas=part.betas, weight_decay=part.l2)
+        told_now = told(part.stage, self.model)
+        if told_now is not None:
+            self.module.begin_stage(told_now)  # type: ignore[operator]
+
+    def _frozen(self, part: Part) -> set[str]:
+        """The names of the weights that stay as they are in a stage."""
+        names = [name for name, _ in self.module.named_parameters()]
+        for beginning in part.stage.frozen:
+            if not any(name.startswith(beginning) for name in names):
+                raise part.stage.error(f"frozen = {beginning!r}: no weight begins so. {did_you_mean(beginning, names)}")
+        frozen = {name for name in names if name.startswith(part.stage.frozen)}
+        if len(frozen) == len(names):
+            raise part.stage.error("all weights are frozen: there is nothing to train; freeze fewer of them")
+        return frozen
 
     def _batches(self, epoch: int) -> list[Rows]:
         if self.held_out is not None and epoch != self.drawn:
@@ -163,26 +220,37 @@ class Trainer:
     def _step(self, rows: Rows, batches: int) -> None:
         """One step on these rows, in an epoch of this many batches."""
         recipe, state = self.recipe, self.state
+        steps = recipe.epochs * batches
+        rate = learning_rate(recipe, state.step, steps, state.factor)
+        value, _ = self._learn(rows, rate, recipe.clip, recipe.weight_decay)
+        self._report(len(rows), value, steps, (recipe.epochs - state.epoch) * batches - state.position - 1)
+
+    def _learn(self, rows: Rows, rate: float, clip: float, weight_decay: float) -> tuple[float, int]:
+        """One step on these rows: its loss and how many answers were right."""
+        state = self.state
         batch = self.examples.batch(rows, self.device)
         random = torch.Generator(self.device)
-        random.manual_seed(int(stream_key("step", recipe.seed, state.step)) >> 1)
+        random.manual_seed(int(stream_key("step", self.recipe.seed, state.step)) >> 1)
         self.module.train()
         output = self.module(batch, random)
         loss = _loss(output, batch.targets)
         self.adam.zero_grad(set_to_none=True)
         (loss if output.penalty is None else loss + output.penalty).backward()
-        value = self._checked(loss, nn.utils.clip_grad_norm_(self.weights, recipe.clip))
-        self._update(learning_rate(recipe, state.step, recipe.epochs * batches, state.factor))
+        value = self._checked(loss, nn.utils.clip_grad_norm_(self.weights, clip))
+        self._update(rate, weight_decay)
+        right = int(_right(output.logits.detach().argmax(-1) == batch.targets).sum())
         state.step += 1
         state.loss += value * len(rows)
-        state.right += int(_right(output.logits.detach().argmax(-1) == batch.targets).sum())
+        state.right += right
         state.seen += len(rows)
+        return value, right
+
+    def _report(self, rows: int, loss: float, steps: int, left: int) -> None:
+        """Tell the caller of a step; `left` steps are still to be done."""
         if self.progress:
-            self.speed.add(len(rows))
-            steps, left = recipe.epochs * batches, (recipe.epochs - state.epoch) * batches - state.position - 1
-            self.progress(
-                Progress(state.epoch, state.step, steps, value, self.speed.rate, self.speed.seconds_for(left))
-            )
+            self.speed.add(rows)
+            seconds = self.speed.seconds_for(left)
+            self.progress(Progress(self.state.epoch, self.state.step, steps, loss, self.speed.rate, seconds))
 
     def _checked(self, loss: Tensor, norm: Tensor) -> float:
         """The loss as a number; an error if it or the gradient is not finite."""
@@ -195,17 +263,25 @@ class Trainer:
             )
         return value
 
-    def _update(self, rate: float) -> None:
+    def _update(self, rate: float, weight_decay: float) -> None:
         """Move the weights along the gradient."""
         self.adam.param_groups[0]["lr"] = rate
-        if self.recipe.weight_decay:
+        if weight_decay:
             with torch.no_grad():
-                torch._foreach_mul_(self.weights, 1 - rate * self.recipe.weight_decay)
+                torch._foreach_mul_(self.moving, 1 - rate * weight_decay)
         self.adam.step()
 
     def _end_epoch(self) -> None:
-        """Measure on dev, keep the weights if they are the best, and lower the rate if it is time."""
+        """Look at dev, and lower the rate if it is time."""
         recipe, state = self.recipe, self.state
+        self._look({})
+        if recipe.schedule == "plateau" and state.waited >= recipe.patience:
+            state.factor, state.waited = state.factor * recipe.decay, 0
+        state.position = 0
+
+    def _look(self, more: dict[str, Any]) -> None:
+        """Measure on dev, and keep the weights if they are the best."""
+        state = self.state
         logits, _ = answer(self.module, self.dev_batches)
         accuracy = float(_right(logits.argmax(-1) == self.dev.targets).mean())
         self._count_seconds()
@@ -218,6 +294,7 @@ class Trainer:
             "rate": self.adam.param_groups[0]["lr"],
             "step": state.step,
             "core_seconds": round(state.seconds, 3),
+            **more,
         }
         state.curve.append(entry)
         state.stale, state.waited = state.stale + 1, state.waited + 1
@@ -228,9 +305,7 @@ class Trainer:
         if better or (accuracy == state.best and entry["dev_loss"] < state.best_loss):
             state.best, state.best_loss, state.best_epoch = accuracy, entry["dev_loss"], state.epoch
             save_weights(self.run, "best", self.module, self._about())
-        if recipe.schedule == "plateau" and state.waited >= recipe.patience:
-            state.factor, state.waited = state.factor * recipe.decay, 0
-        state.epoch, state.position, state.loss, state.right, state.seen = state.epoch + 1, 0, 0.0, 0, 0
+        state.epoch, state.loss, state.right, state.seen = state.epoch + 1, 0.0, 0, 0
         self.run.write_curve(state.curve)
 
     def _finish(self) -> None:

@@ -4,6 +4,8 @@
     recipe.plain                             # its settings as JSON values, the content of recipe.json
     Recipe.from_settings(recipe.plain)       # the same recipe again, with every name and type checked
 
+A recipe may have stages (`pomona.models.stages`); a model may have stages of its own, which a recipe without any uses.
+
 Recipes once had a list called `fidelity` of things that the ListOps paper's code does and its text does not say. Each
 of them is now a setting of what it changes, and `from_settings` still reads the list:
 
@@ -26,6 +28,7 @@ from typing import Any, Literal
 
 from pomona.base.errors import SpecError, did_you_mean
 from pomona.base.registry import settings_of, validated
+from pomona.models.stages import checked
 
 SHORT_TRAINING = 50  # tokens
 _TREES = ("treelstm", "st_gumbel", "rl_spinn", "chart")
@@ -70,6 +73,7 @@ class Recipe:
     clip: float = 5.0  # largest norm of the gradient
     betas: tuple[float, float] = (0.9, 0.999)  # of Adam
     select_on: Literal["dev", "test"] = "dev"  # the split that chooses rate and weights; test as in the ListOps code
+    stages: tuple[Any, ...] = ()  # parts of the training, one after the other; if empty, those of the model, if any
 
     def __post_init__(self) -> None:
         for name in _AT_LEAST_ONE:
@@ -87,6 +91,7 @@ class Recipe:
             raise SpecError(f"decay = {self.decay}: the factor of the rate must be above 0 and at most 1")
         if self.select_on not in ("dev", "test"):
             raise SpecError(f"select_on = {self.select_on!r}: must be 'dev' or 'test'")
+        object.__setattr__(self, "stages", checked(self.stages))
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Recipe:
@@ -100,8 +105,11 @@ class Recipe:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The recipe as JSON values."""
-        return settings_of(self)
+        """The recipe as JSON values; a recipe without stages says nothing of them."""
+        values = settings_of(self)
+        if not self.stages:
+            del values["stages"]
+        return values
 
     @property
     def key(self) -> str:

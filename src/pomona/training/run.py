@@ -41,7 +41,7 @@ class Run:
         self.folder, self.recipe = Path(folder), recipe
 
     def __repr__(self) -> str:
-        done = "finished" if self.finished else f"{len(self.curve)} of {self.recipe.epochs} epochs"
+        done = "finished" if self.finished else self.progress
         return f"Run({str(self.folder)!r}: {self.recipe.model} on {self.recipe.data}, seed {self.recipe.seed}, {done})"
 
     @classmethod
@@ -52,10 +52,10 @@ class Run:
             known = cls.read(folder)
             if known.recipe != recipe:
                 theirs, ours = known.recipe.plain, recipe.plain
-                name = next(name for name in ours if ours[name] != theirs.get(name))
+                name = next(name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name))
                 raise RunError(
                     f"{folder} holds a run of another recipe: there {name} = {theirs.get(name)!r}, here "
-                    f"{ours[name]!r}. Nothing was changed; choose another folder or the same settings."
+                    f"{ours.get(name)!r}. Nothing was changed; choose another folder or the same settings."
                 )
             return known
         kind = files.kind_of(folder)
@@ -126,6 +126,14 @@ class Run:
 
     def write_curve(self, curve: Sequence[Mapping[str, Any]]) -> None:
         self.write_bytes("curve.jsonl", "".join(json.dumps(entry) + "\n" for entry in curve).encode())
+
+    @property
+    def progress(self) -> str:
+        """How far the training has come: `3 of 20 epochs`, or `stage 'short sentences'`."""
+        curve = self.curve
+        if curve and "stage" in curve[-1]:
+            return f"stage {curve[-1]['stage']!r}"
+        return f"{len(curve)} of {self.recipe.epochs} epochs"
 
     @property
     def finished(self) -> bool:
