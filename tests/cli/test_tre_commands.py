@@ -43,6 +43,8 @@ def test_tre_prints_writes_and_draws(files: Path, monkeypatch, capsys) -> None: 
         "--bootstrap", 20, "--out", files / "result.json", "--plot", files / "plot.png",
     )  # fmt: skip
     assert status == 0
+    assert out.startswith("TRE 0.")
+    assert out.splitlines()[2].split()[:3] == ["chance", "yes,", "it"]  # the verdict, before any table
     for words in ("TRE", "best found", "50 shuffles", "held-out TRE", "95 % interval", "worst reconstructed"):
         assert words in out
     result = json.loads((files / "result.json").read_text())

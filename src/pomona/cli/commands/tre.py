@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from pomona.cli import terminal
-
-if TYPE_CHECKING:
-    from pomona.representations.tre import TreFit
 
 
 def tre(
@@ -60,11 +57,14 @@ def tre(
     TRE gives each primitive part a vector, combines the vectors as the
     derivations say, and reports the mean distance to the representations
     at the best vectors found; 0 is perfectly compositional. No vectors can
-    score below the lower bound.
+    score below the lower bound. First come the answers in words: how much
+    the parts explain, whether by more than chance, whether for unseen
+    combinations too (each is run if it takes about a second, or if asked).
 
     Example: [bold]pomona tre reps.npy derivations.jsonl --compose add --distance cosine --shuffle 1000[/bold]
     """
     import warnings
+    from dataclasses import replace
 
     from pomona.base.files import write_json
     from pomona.base.plots import plot_kind
@@ -72,7 +72,9 @@ def tre(
     from pomona.representations.tre import tre as measure
     from pomona.representations.tre.compositions import COMPOSITIONS
     from pomona.representations.tre.distances import DISTANCES
+    from pomona.representations.tre.pictures import as_plain, picture, without_nan
     from pomona.representations.tre.readers import match_rows, read_derivations, read_representations
+    from pomona.representations.tre.verdict import answered
 
     for option, value, known in (("--compose", compose, COMPOSITIONS), ("--distance", distance, DISTANCES)):
         if value not in known:
@@ -91,51 +93,22 @@ def tre(
             test = fit.shuffle_test(shuffle, seed) if shuffle else None
         unseen = fit.heldout(heldout, seed) if heldout else None
         interval = fit.bootstrap(bootstrap, seed) if bootstrap else None
-    report = _report(fit, items, show) | _tests(test, unseen, interval)
-    report = _without_nan(report)
+        told = fit.verdict(None if test is None else 0, None if unseen is None else 0, seed)
+        told = answered(told, fit, test, unseen)
+    report = as_plain(fit, items, show) | _tests(test, unseen, interval)
+    report = without_nan(report | {"verdict": told.to_dict()})
     if out is not None:
         write_json(out, report)
     if plot is not None:
-        _draw(plot, fit, test)
+        picture(fit, test).save(plot)
     if json_:
         terminal.emit_json(report)
     else:
+        terminal.out.print(terminal.plain(replace(told, notes=()), lines=True) + "\n")
         _print(report)
     if max_gap is not None and fit.bound.gap > max_gap:
         terminal.err.print(f"The gap {fit.bound.gap:.6g} to the lower bound is larger than {max_gap:g}.")
         raise typer.Exit(terminal.CHECK_FAILED)
-
-
-def _report(fit: TreFit, items: tuple[str, ...] | None, show: int) -> dict[str, Any]:
-    """What was measured, as it is written to JSON."""
-    import numpy as np
-
-    order = np.argsort(fit.per_item, kind="stable")
-
-    def row(number: int) -> dict[str, Any]:
-        name = items[number] if items else str(fit.derivations.tree(number))
-        return {"row": int(number), "item": name, "tre": float(fit.per_item[number])}
-
-    return {
-        "score": fit.score,
-        "compose": fit.compose.name,
-        "distance": fit.distance.name,
-        "items": len(fit.per_item),
-        "primitives": len(fit.derivations.names),
-        "certificate": _bound(fit),
-        "notes": list(fit.notes),
-        "best": [row(number) for number in order[:show]],
-        "worst": [row(number) for number in order[::-1][:show]],
-        "per_item": fit.per_item.tolist(),
-    }
-
-
-def _bound(fit: TreFit) -> dict[str, Any]:
-    """The fields of the bound; its source is called "bound", as in files of earlier versions."""
-    import dataclasses
-
-    fields = dataclasses.asdict(fit.bound)
-    return {"bound" if name == "source" else name: value for name, value in fields.items()}
 
 
 def _tests(test: Any, unseen: Any, interval: Any) -> dict[str, Any]:
@@ -155,15 +128,6 @@ def _tests(test: Any, unseen: Any, interval: Any) -> dict[str, Any]:
     if interval is not None:
         results["interval"] = {"low": interval.low, "high": interval.high, "level": interval.level}
     return results
-
-
-def _without_nan(value: Any) -> Any:
-    """JSON has no NaN or infinity, so they become null."""
-    if isinstance(value, dict):
-        return {key: _without_nan(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_without_nan(part) for part in value]
-    return None if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))) else value
 
 
 def _print(report: dict[str, Any]) -> None:
@@ -202,26 +166,3 @@ def _print(report: dict[str, Any]) -> None:
 
 def _number(value: float | None) -> str:
     return "NaN" if value is None else f"{value:.4g}"
-
-
-def _draw(path: Path, fit: TreFit, test: Any) -> None:
-    """The score among the scores of shuffles, and the best and worst reconstructed items."""
-    import numpy as np
-
-    from pomona.base.plots import COLOURS, GREY, Drawing, histogram, marked, side_by_side
-
-    title = f"TRE ({fit.compose.name}, {fit.distance.name})"
-    lines = marked({f"TRE {fit.score:.4g}": fit.score, "lower bound": fit.bound.lower_bound}, title)
-    shuffled = [] if test is None else [histogram(*np.histogram(test.null, 40), title, "shuffles", GREY)]
-    order = np.argsort(fit.per_item, kind="stable")
-    chosen = dict.fromkeys([*order[:8].tolist(), *order[-8:].tolist()])
-    names = {row: f"{row}: {str(fit.derivations.tree(row))[:40]}" for row in chosen}
-    rows = [{"item": name, "tre": float(fit.per_item[row])} for row, name in names.items()]
-    items = {
-        "width": 260, "height": 240, "data": {"values": rows}, "mark": {"type": "bar", "color": COLOURS[0]},
-        "encoding": {
-            "x": {"field": "tre", "type": "quantitative", "title": "TRE of the best and worst reconstructed items"},
-            "y": {"field": "item", "type": "nominal", "sort": None, "title": None, "axis": {"labelFontSize": 8}},
-        },
-    }  # fmt: skip
-    Drawing(side_by_side([{"width": 300, "height": 240, "layer": [*shuffled, lines]}, items])).save(path)

@@ -9,7 +9,8 @@ Import from here: `tre` and its result `TreFit` (with `Bound`), `tre_layers`, `c
     recursion                           applies a composition function to whole derivations
     additive, cosine, descent, least_deviations, learned   the solvers; `solver` chooses among them
     problem, solver, spectral, bounds, fitted, fit         from the user's input to a `TreFit`
-    significance, comparison            what a score means; several fits compared
+    nulls, significance, verdict        what a score means: chance, unseen combinations, plain words
+    pictures, comparison                a fit as a plot and as JSON; several fits compared
     latent, bracketings                 TRE when the derivations are not known
     legacy, readers                     the published solver; files
 """
@@ -20,6 +21,7 @@ from pomona.representations.tre.derivations import Derivations
 from pomona.representations.tre.fit import ReconstructionWarning, TreFit, tre
 from pomona.representations.tre.latent import LatentFit, latent_tre
 from pomona.representations.tre.significance import bootstrap, heldout, normalized, shuffle_test
+from pomona.representations.tre.verdict import Verdict
 
 __all__ = [
     "Bound",
@@ -27,6 +29,7 @@ __all__ = [
     "LatentFit",
     "ReconstructionWarning",
     "TreFit",
+    "Verdict",
     "bootstrap",
     "compare_fits",
     "heldout",

@@ -1,6 +1,7 @@
 """Tree Reconstruction Error (Andreas 2019): how well can a compositional model imitate a set of representations?
 
     fit = tre(representations, [("red", "square"), ("blue", "square"), ...], distance="cosine")
+    print(fit)   # how much the parts explain, whether it beats chance, whether it holds for unseen combinations
     fit.score    # the mean distance at the best lexicon found (equation 4); 0 is perfectly compositional
     fit.bound    # how far this can be from the true minimum, and how we know
 
@@ -18,18 +19,25 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
 from pomona.base.errors import MeasureError
+from pomona.base.files import write_json
+from pomona.base.plots import Drawing
 from pomona.representations.tre import significance
+from pomona.representations.tre import verdict as verdicts
 from pomona.representations.tre.bounds import bound_of, notes_on
 from pomona.representations.tre.distances import DISTANCES
 from pomona.representations.tre.fitted import FittedModel
 from pomona.representations.tre.inputs import Messages
+from pomona.representations.tre.pictures import as_plain, model_as_plain, picture, without_nan
 from pomona.representations.tre.problem import Layer, Problem
 from pomona.representations.tre.solver import Solution, solve
+from pomona.representations.tre.verdict import Verdict
 
 
 class ReconstructionWarning(UserWarning):
@@ -43,6 +51,40 @@ class TreFit(FittedModel):
     normalized = significance.normalized
     heldout = significance.heldout
     bootstrap = significance.bootstrap
+    verdict = verdicts.verdict
+
+    @cached_property
+    def summary(self) -> Verdict:
+        """The verdict with the tests that are cheap; `verdict(shuffles, folds)` runs what is asked."""
+        return self.verdict()
+
+    def __str__(self) -> str:
+        return str(self.summary)
+
+    def __repr__(self) -> str:
+        return (
+            f"TreFit({self.compose.name}, {self.distance.name}: {self.score:.6g}, at least "
+            f"{self.bound.lower_bound:.6g}; {len(self.per_item)} items, {len(self.derivations.names)} parts)"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.summary._repr_html_()
+
+    def plot(self, path: str | Path | None = None) -> Drawing:
+        """The score among its shuffles, and the items that fit best and worst; with a path also a file (.svg ...)."""
+        drawing = picture(self, self.summary.chance)
+        if path is not None:
+            drawing.save(path)
+        return drawing
+
+    def to_dict(self) -> dict[str, Any]:
+        """Scores, bound, verdict and the distance of each item, as plain values for JSON."""
+        return dict(without_nan(as_plain(self) | {"verdict": self.summary.to_dict()}))
+
+    def save(self, path: str | Path) -> Path:
+        """Write `to_dict` with the lexicon and the parameters to a JSON file, completely or not at all."""
+        write_json(path, without_nan(self.to_dict() | model_as_plain(self)))
+        return Path(path)
 
 
 class Options(TypedDict, total=False):

@@ -21,18 +21,16 @@ from typing import Any
 import numpy as np
 
 from pomona.base.errors import MeasureError, SpecError
-from pomona.representations.tre.additive import fit_linear
 from pomona.representations.tre.checks import is_constant
 from pomona.representations.tre.compositions import Add, predict
 from pomona.representations.tre.derivations import Derivations
 from pomona.representations.tre.design import FloatArray
 from pomona.representations.tre.distances import Distance
 from pomona.representations.tre.fitted import FittedModel
+from pomona.representations.tre.nulls import null_scores
 from pomona.representations.tre.problem import Layer, Problem
 from pomona.representations.tre.solver import Solution, solve
 
-SHUFFLE_ITERATIONS = 10  # of the descent for cosine and l2, for the shuffled fits and the one compared with them
-BASIS_ENTRIES = 20_000_000  # the largest items x rank matrix that the sql2 shuffle test may hold
 CONSTANT = "all representations are equal, so there is nothing for composition to explain (0/0)"
 
 
@@ -40,14 +38,20 @@ CONSTANT = "all representations are equal, so there is nothing for composition t
 class ShuffleTest:
     """The score compared with the scores of the same fit when derivations are assigned at random."""
 
-    observed: float  # the score; under cosine and l2 after as few iterations as the shuffled fits are given
-    p_value: float  # (1 + shuffles that score no more than observed) / (1 + shuffles)
+    observed: float  # the score; after as few iterations as the shuffled fits are given (`nulls`)
+    p_value: float  # (1 + shuffles that score no more than observed) / (1 + shuffles); if stopped, without the ones
     null: FloatArray = field(repr=False)  # the score of each shuffle
     reason: str | None = None  # why the p-value is NaN, if it is
+    stopped: bool = False  # early, as so many shuffles had scored no more that p was decided
 
     @property
     def mean(self) -> float:
         return float(self.null.mean())
+
+    @property
+    def lower(self) -> int:
+        """How many shuffles score no more than observed."""
+        return int((self.null <= self.observed + 1e-9 * max(1.0, abs(self.observed))).sum())
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,7 @@ class HeldOut:
     in_sample: float
     centroid: float  # the score of predicting the mean of the training data for the same items
     per_item: FloatArray = field(repr=False)  # NaN for items that were never held out
+    centroid_per_item: FloatArray = field(repr=False)  # the same of predicting the mean of the training data
     fold: Any = field(repr=False)  # [items]: the fold that tests an item, -1 for items that are always in training
     folds: int
     tested: int
@@ -97,61 +102,29 @@ class Interval:
     samples: FloatArray = field(repr=False)
 
 
-def shuffle_test(fitted: FittedModel, shuffles: int = 1000, seed: int = 0) -> ShuffleTest:
-    """Refit with the derivations permuted among the items, with the same settings as the fit itself."""
+def shuffle_test(fitted: FittedModel, shuffles: int = 1000, seed: int = 0, stop: int | None = None) -> ShuffleTest:
+    """Refit with the derivations permuted among the items, with the same settings as the fit itself.
+
+    With `stop`, no more is shuffled once this many shuffles score no more than the observed fit: p is then decided
+    well enough to be large. The p-value of such a sequential test is exact, too (Besag and Clifford 1991).
+    """
     if shuffles < 1:
         raise SpecError(f"shuffles must be 1 or more, got {shuffles}.")
-    targets = fitted.rows
-    if is_constant(targets):
+    if stop is not None and stop < 1:
+        raise SpecError(f"stop must be 1 or more, or None to run all shuffles, got {stop}.")
+    if is_constant(fitted.rows):
         return ShuffleTest(fitted.score, float("nan"), np.full(shuffles, fitted.score), CONSTANT)
-    rng = np.random.default_rng(seed)
-    observed, null = fitted.score, np.empty(shuffles)
-    if isinstance(fitted.compose, Add):
-        draw = _squared_null if fitted.distance.name == "sql2" else _additive_null
-        observed, null = draw(fitted, targets, shuffles, rng)
-    else:
-        for shuffle in range(shuffles):
-            null[shuffle] = _refit(fitted, targets[rng.permutation(len(targets))], fitted.derivations).score
+    observed, scores = null_scores(fitted, np.random.default_rng(seed))
     # A shuffle that ties with the observed score up to rounding counts against it.
     level = observed + 1e-9 * max(1.0, abs(observed))
-    return ShuffleTest(observed, float((1 + (null <= level).sum()) / (1 + shuffles)), null)
-
-
-def _squared_null(
-    fitted: FittedModel, targets: FloatArray, shuffles: int, rng: np.random.Generator
-) -> tuple[float, FloatArray]:
-    """With Q an orthonormal basis of the design's columns, |Q'Y|^2 is explained: one product for each shuffle."""
-    design = fitted.derivations.counts
-    if len(design) * (design.rank or design.columns) > BASIS_ENTRIES:
-        return _additive_null(fitted, targets, shuffles, rng)
-    values, vectors = design.spectrum
-    basis = np.ascontiguousarray(design.times(vectors / np.sqrt(values)).T)
-    power = float(np.vdot(targets, targets))
-    null = np.empty(shuffles)
-    for shuffle in range(shuffles):
-        explained = basis @ targets[rng.permutation(len(targets))]
-        null[shuffle] = (power - float(np.vdot(explained, explained))) / len(targets)
-    return fitted.score, np.maximum(null, 0.0)
-
-
-def _additive_null(
-    fitted: FittedModel, targets: FloatArray, shuffles: int, rng: np.random.Generator
-) -> tuple[float, FloatArray]:
-    """Shuffle the representations, so that the design and its factorisation can be reused.
-
-    Shuffled data converge slowly under cosine (vectors shrink towards zero one after another). Every fit, including
-    the observed one, therefore stops after the same few iterations: a permutation test needs the same statistic for
-    all, not the optimum.
-    """
-
-    def statistic(moved: FloatArray) -> float:
-        fit = fit_linear(
-            fitted.derivations.counts, moved, fitted.distance, tolerance=1e-6, limit=SHUFFLE_ITERATIONS, bounded=False
-        )
-        return float(fit.per_item.mean())
-
-    null = np.array([statistic(targets[rng.permutation(len(targets))]) for _ in range(shuffles)])
-    return statistic(targets), null
+    null: list[float] = []
+    lower = 0
+    while len(null) < shuffles and (stop is None or lower < stop):
+        null.append(next(scores))
+        lower += null[-1] <= level
+    stopped = stop is not None and lower == stop
+    p_value = lower / len(null) if stopped else (1 + lower) / (1 + shuffles)
+    return ShuffleTest(observed, p_value, np.array(null), stopped=stopped)
 
 
 def normalized(fitted: FittedModel, baseline: str = "shuffle", shuffles: int = 1000, seed: int = 0) -> Normalized:
@@ -202,6 +175,7 @@ def heldout(fitted: FittedModel, folds: int = 10, seed: int = 0) -> HeldOut:
         in_sample=float(fitted.per_item[tested].mean()),
         centroid=float(centroid[tested].mean()),
         per_item=per_item,
+        centroid_per_item=centroid,
         fold=fold,
         folds=folds,
         tested=int(tested.sum()),
