@@ -44,7 +44,7 @@ A = '"tree": {"type": "a"}'
         ('{"tree": {"type": 5}}', None, "tree: a node is an object with a \"type\" that is a string; got {'type': 5}"),
         ('{"tree": {"type": ""}}', None, 'tree: a node is an object with a "type" that is a string'),
         ('{"tree": {"type": ["a"]}}', None, 'tree: a node is an object with a "type" that is a string'),
-        ('{"tree": {"type": "a", "children": [{"type": "b"}, {}]}}', None, "tree.children[1]: a node is an object"),
+        ('{"tree": {"type": "a", "children": [{"type": "b"}, {}]}}', None, 'tree.children[1]: a leaf has a "value" or'),
         (
             '{"tree": {"type": "a", "children": []}}',
             None,
@@ -84,7 +84,16 @@ A = '"tree": {"type": "a"}'
         (f'{{{A}, "id": [1]}}', None, '"id" is a string; got [1]'),
         ('{"tree": {"type": "\\ud800"}}', 20, r"\ud800 is half a character, which UTF-8 cannot hold"),
         ('{"tree": {"type": "\\\\\\ud83d\\ude00\\udE00"}}', 34, r"\udE00 is half a character"),
-        ('{"tree": {"type": "a b"}}', None, 'there are no "tokens", and tree 0 cannot be written as lists: a leaf is'),
+        (
+            '{"tree": {"type": "a", "children": [{"type": "c", "link": 1, "children": [{"value": 1}]}]}}',
+            None,
+            'there are no "tokens", and a node with arguments quotes another',
+        ),
+        ('{"tree": {"type": "a", "children": [{}]}}', None, 'tree.children[0]: a leaf has a "value" or a "type"'),
+        ('{"tree": {"value": null}}', None, 'tree: a leaf has a "value" or a "type" that is a string; got'),
+        ('{"tree": {"value": ""}}', None, 'tree: a leaf has a "value" or a "type" that is a string; got'),
+        ('{"tree": {"type": null, "value": 1}}', None, 'a node is an object with a "type" that is a string; got'),
+        ('{"tree": {"value": 1, "children": [{"value": 1}]}}', None, 'a node is an object with a "type" that is a'),
     ],
 )
 def test_faults_of_json(folder: Path, line: str, column: int | None, words: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import itertools
+import json
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from fairness_material import (
     corpus_of,
     labelled,
 )
+import pomona as pm
 from pomona.base.errors import FairnessError, SpecError, TreeError
 from pomona.data.corpus import Corpus
 from pomona.data.task import corpus_of_trees
@@ -247,3 +249,17 @@ class TestBadData:
             certify(corpus, by="tree")  # type: ignore[arg-type]
         with pytest.raises(SpecError, match="Did you mean"):
             learn(corpus_of([("first", 1, ("x", "a"))])).table("frst")
+
+
+def test_a_mirror_task_loses_the_fact_that_was_named_and_no_other_that_looks_like_it(tmp_path):
+    """1, 1.0, True and "1" are four inputs: dropping one keeps the rows of the others."""
+    inputs = [1, True, 1.0, "1"]
+    trees = [{"type": "NEXT", "value": row, "children": [{"value": value}]} for row, value in enumerate(inputs)]
+    path = tmp_path / "alike.jsonl"
+    path.write_text("".join(json.dumps({"id": str(row), "tree": tree}) + "\n" for row, tree in enumerate(trees)))
+    corpus = pm.read(path)
+    for dropped, value in enumerate(inputs):
+        left = pm.fairness.mirror(corpus, ("NEXT", (value,)))
+        assert left.ids == tuple(str(row) for row in range(4) if row != dropped)
+    with pytest.raises(FairnessError, match=r"no example shows NEXT\(0\)"):
+        pm.fairness.mirror(corpus, ("NEXT", (0,)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -159,10 +161,13 @@ def test_too_long_is_an_error(corpus, monkeypatch):
         Sequences.of(corpus, *words_of(corpus))
 
 
-def test_answers_as_pairs_are_an_error():
+def test_answers_as_pairs_are_one_answer():
     paired = generate("orchard/easy/first-last", "train", 1, target="pair", **FEW)
-    with pytest.raises(RunError, match="one answer for each tree"):
-        Sequences.of(paired, *words_of(paired))
+    vocabulary, outcomes = words_of(paired)
+    feed = Sequences.of(paired, vocabulary, outcomes)
+    assert [(outcomes[answer],) for answer in feed.targets[:, 0]] == [example.target for example in paired]
+    assert feed.heads.shape == (len(paired), 1)
+    assert not feed.heads.any()
 
 
 # -- the paper's sizes -------------------------------------------------------------------------------------------------
@@ -185,3 +190,41 @@ def test_parameters_are_as_many_as_in_the_paper(name, settings, words, count):
     with torch.device("meta"), seeded(0):
         module = MODELS.build(name, settings).build(Shape(words, 11))
     assert sum(weight.numel() for weight in module.parameters()) == count
+
+
+STRANGE = ["<pad>", "<eos>", "<unk>", "]", "[", "]x", "[[", "ü", "日本", "malformed", "a b", "1", "", "\t", '"', "("]
+
+
+@pytest.mark.parametrize("name", ["seq2seq_lstm", "seq2seq_transformer", "looped_transformer", "data_router"])
+@pytest.mark.parametrize("target", ["heads", "pair", "tokens"])
+def test_any_tokens_are_read_and_any_number_of_answers_is_given(name, target, tmp_path):
+    """A user's own file: tokens that look like brackets or like words of ours, answers that are no values of nodes."""
+    if target != "heads" and not name.startswith("seq2seq"):
+        target = "heads"
+    random = np.random.default_rng(3)
+    lines = []
+    for row in range(40):
+        words = random.choice(STRANGE, random.integers(1, 7)).tolist()
+        leaves = [{"type": "word", "value": word} for word in words]
+        tree = {"type": "S", "children": leaves}
+        lines.append(
+            {"id": str(row), "tokens": words, "tree": tree, "target": [words[0], len(words) % 2 == 0, "malformed"]}
+        )
+    path = tmp_path / "own.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    corpus = pm.read(path)
+    vocabulary, outcomes = words_of(corpus)
+    assert len(set(vocabulary)) == len(vocabulary)
+    assert outcomes.count("malformed") == 1
+    assert outcomes[-1] not in corpus.outcomes
+    feed = Sequences.of(corpus, vocabulary, outcomes)
+    assert [outcomes[answer] for answer in feed.targets[:, 1]] == [line["target"][1] for line in lines]
+    assert (feed.tokens != UNKNOWN).sum() == sum(
+        len(line["tokens"]) + 1 - line["tokens"].count("<unk>") for line in lines
+    )
+    settings = {"width": 8, "answers": 0} | ({"target": target} if name.startswith("seq2seq") else {})
+    recipe = pm.Recipe(name, settings, data=str(path), dev_rows=8, epochs=1)
+    run = pm.train(recipe, tmp_path / "run")
+    logits = pm.predict(run, corpus).logits
+    assert logits.shape == (40, 3, len(outcomes))
+    assert np.isfinite(logits).all()

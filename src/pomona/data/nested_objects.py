@@ -1,6 +1,7 @@
 """Trees as nested JSON objects, node by node.
 
     {"type": "MAX", "value": 9, "children": [{"type": "2", "value": 2}, {"type": "9", "value": 9}]}
+    {"type": "MAX", "value": 9, "children": [{"value": 2}, {"value": 9}]}                            the same tree
 
 `lines_of` writes trees, `Nodes` collects them as they are read and checks every node; `nodes.forest()` is the result.
 The schema is in `pomona.data.formats.jsonl`. Nothing here recurses, so any depth can be written and read.
@@ -103,7 +104,7 @@ class Nodes:
                     arities.append(0)
                 else:
                     return False
-            symbols = [self.names[node["type"]] for node in nodes]
+            symbols = [self.names[_type(node, arity)] for node, arity in zip(nodes, arities, strict=True)]
             values = self._values([node.get("value") for node in nodes])
         except (TypeError, KeyError, AttributeError, ValueError):
             return False
@@ -156,6 +157,15 @@ def is_value(value: Any) -> bool:
         return False
 
 
+def _type(node: Any, arity: int) -> Any:
+    """The type of a node; a leaf without one is called by its value."""
+    name = node.get("type")
+    if name is None and not arity and "type" not in node:
+        value = node["value"]
+        return None if value is None else str(from_json(value))
+    return name
+
+
 def _links_fit(links: list[Any], before: int) -> bool:
     """Whether each link stays inside the example, which has `before` nodes before this tree."""
     if set(map(type, links)) != {int}:
@@ -184,13 +194,18 @@ def explain(trees: list[Any], alone: bool, wrong: Wrong) -> None:
 
 
 def _checked_children(node: Any, route: _Route, wrong: Wrong) -> list[Any] | None:
-    if not isinstance(node, dict) or not isinstance(node.get("type"), str) or not node["type"]:
+    if not isinstance(node, dict):
         raise wrong(f'{_path(route)}: a node is an object with a "type" that is a string; got {short(node)}')
     children = node.get("children")
     if children is not None and not (isinstance(children, list) and children):
         raise wrong(f'{_path(route)}: "children" is a list of nodes; leave it out at a leaf')
     if not is_value(node.get("value")):
         raise wrong(f"{_path(route)}: a value is {VALUE}; got {short(node['value'])}")
+    if "type" in node or children is not None:
+        if not isinstance(node.get("type"), str) or not node["type"]:
+            raise wrong(f'{_path(route)}: a node is an object with a "type" that is a string; got {short(node)}')
+    elif node.get("value") is None or node["value"] == "":
+        raise wrong(f'{_path(route)}: a leaf has a "value" or a "type" that is a string; got {short(node)}')
     return children
 
 

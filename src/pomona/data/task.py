@@ -36,7 +36,7 @@ from pomona.data.pool import NOBODY, Crew, Listeners, Pool, Progress, Scan, Tree
 from pomona.trees import brackets
 from pomona.trees.forest import Forest
 from pomona.trees.operators import LeafValues
-from pomona.trees.values import Value, value_of_text
+from pomona.trees.values import Value, distinct, value_of_text
 
 CHUNK = 1 << 15  # examples built at a time
 
@@ -252,7 +252,7 @@ def declared_first(
     """The words and outcomes that the task of a corpus declares, then the remaining ones of the arguments."""
     task = task_of(corpus)
     known, answers = (None, None) if task is None else (task.words(), task.outcomes())
-    return tuple(dict.fromkeys([*(known or ()), *words])), tuple(dict.fromkeys([*(answers or ()), *outcomes]))
+    return tuple(dict.fromkeys([*(known or ()), *words])), distinct([*(answers or ()), *outcomes])
 
 
 # -- examples of a split -----------------------------------------------------------------------------------------------

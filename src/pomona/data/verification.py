@@ -10,6 +10,7 @@ task that generated the file (`Task.node_values`, `Task.targets`) or, if it defi
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -264,8 +265,12 @@ def _wrong_tokens(path: Path, corpus: Corpus) -> Iterable[Fault]:
         return
     recorded = codes(corpus.vocabulary)[corpus.tokens]
     wrong = np.ones(len(corpus), np.bool_)
-    for digits in (False, True) if corpus.forest.link is not None else (False,):  # COPY's argument: a word, or digits
-        tokens, start, vocabulary = links.spell(corpus.forest, corpus.width, digits=digits)
+    shown = links.with_leaf_texts(corpus.forest, corpus.values, corpus.outcomes)
+    spellings = itertools.product((corpus.forest, shown), (False, True) if corpus.forest.link is not None else (False,))
+    for forest, digits in spellings:  # leaves by their types or values; COPY's argument as a word or as digits
+        if not wrong.any():
+            return
+        tokens, start, vocabulary = links.spell(forest, corpus.width, digits=digits)
         expected = codes(vocabulary)[tokens]
         fits = corpus.lengths == np.diff(start)
         equally_long = np.flatnonzero(fits)
@@ -275,7 +280,8 @@ def _wrong_tokens(path: Path, corpus: Corpus) -> Iterable[Fault]:
         fits[np.repeat(equally_long, corpus.lengths[equally_long])[differs]] = False
         wrong &= ~fits
     for row in np.flatnonzero(wrong).tolist():
-        tree = links.texts(corpus[row].trees, corpus.width)[0]
+        trees = shown[row * corpus.width : (row + 1) * corpus.width]
+        tree = links.texts(trees, corpus.width)[0]
         message = f"the tokens are not those of the tree {tree[:80]}"
         yield Fault(str(path), line_of(corpus, row), "wrong tokens", message)
 

@@ -26,7 +26,7 @@ from pomona.base.errors import FairnessError, SpecError, did_you_mean
 from pomona.data.corpus import Corpus, Outcome
 from pomona.fairness.copies import Addresses, Spelling, addresses
 from pomona.fairness.tables import EMPTY, UNKNOWN, collect, compose_nodes, rehash
-from pomona.trees.values import Interner
+from pomona.trees.values import Interner, exact_key
 
 By: TypeAlias = Literal["type", "node"]
 Inputs: TypeAlias = "tuple[Outcome, ...]"
@@ -122,14 +122,16 @@ class FactTable:
 
     def numbered(self, facts: Iterable[tuple[str, Inputs]]) -> list[int]:
         """The numbers of facts given by name and values; a fact that is not in the table is an error."""
-        known = {(function, inputs): fact for fact, (function, inputs, _) in enumerate(self.rows(range(len(self))))}
+        rows = enumerate(self.rows(range(len(self))))
+        known = {(function, tuple(map(exact_key, inputs))): fact for fact, (function, inputs, _) in rows}
         numbers = []
         for function, inputs in facts:
-            if (function, tuple(inputs)) not in known:
+            fact = known.get((function, tuple(map(exact_key, inputs))))  # 1 and True are two inputs
+            if fact is None:
                 near = did_you_mean(function, self.functions) if function not in self._functions else ""
                 shown = ", ".join(map(str, inputs))
                 raise FairnessError(f"no example shows {function}({shown}). {near}".rstrip())
-            numbers.append(known[function, tuple(inputs)])
+            numbers.append(fact)
         return numbers
 
     # -- adding and asking -----------------------------------------------------------------------------------------

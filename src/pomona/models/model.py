@@ -99,6 +99,10 @@ class Model:
         """The corpus in the numbers of the model."""
         return Sentences.of(corpus, vocabulary, outcomes)
 
+    def asking(self, answers: int) -> Model:
+        """The model for data that ask for this many answers an example; most models do not depend on it."""
+        return self
+
     def evidence(self, train: Corpus, dev: Corpus) -> dict[str, Any]:
         """The evidence that dev is held out as the task demands; kept in the run as certificate.json."""
         return {}

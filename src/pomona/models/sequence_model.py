@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor
@@ -18,7 +18,15 @@ class SequenceModel(Model):
     """A model that reads whole sequences; it knows the words and answers of the corpus that it is trained on."""
 
     example = "orchard/hard/min-max"
-    answers: int = 2  # how many an example asks for
+    answers: int = 0  # of each example; 0: as many as the data ask for
+
+    @property
+    def questions(self) -> int:
+        """How many answers the module gives: two, as ORCHARD asks for, if neither settings nor data have said."""
+        return self.answers or 2
+
+    def asking(self, answers: int) -> SequenceModel:
+        return self if self.answers else replace(self, answers=answers)
 
     def words(self, corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         return words_of(corpus)
@@ -26,10 +34,10 @@ class SequenceModel(Model):
     def read(self, corpus: Corpus, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> Sequences:
         sequences = Sequences.of(corpus, vocabulary, outcomes)
         questions = sequences.targets.shape[1]
-        if questions != self.answers:
+        if self.answers and questions != self.answers:
             raise RunError(
                 f"{corpus!r} asks {questions} question{'s' if questions > 1 else ''} an example, and this model "
-                f"answers {self.answers}; set answers={questions} when it is trained"
+                f"gives {self.answers} answer{'s' if self.answers > 1 else ''}; train it on data like these"
             )
         return sequences
 
@@ -43,7 +51,7 @@ class LoopedModel(SequenceModel):
     heads: int = 4
     extra: int = 2  # steps beside those for the brackets
     per_level: float = 1.0  # steps for each level of brackets
-    answers: int = 2  # one for each tree
+    answers: int = 0  # of each example; 0: as many as the data ask for
     node_weight: float = 0.0  # weight in the loss of the values of all lists
     dropout: float = 0.0
 

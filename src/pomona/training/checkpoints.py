@@ -1,6 +1,6 @@
 """The weights and the state of a run, to and from its folder.
 
-    module, vocabulary, outcomes = load(run)         # the trained module, with the words and answers it knows
+    module, vocabulary, outcomes, model = load(run)  # the trained module, with the words and answers it knows
     save_state(run, module, adam, state, about)      # all that is needed to resume, in state.safetensors
     state = load_state(run, module, adam)            # a new state if none was saved
 
@@ -56,11 +56,12 @@ class State:
 
 
 class Trained(NamedTuple):
-    """A module with its weights, and the words and answers that it knows."""
+    """A module with its weights, the words and answers that it knows, and the model that built it."""
 
     module: nn.Module
     vocabulary: tuple[str, ...]
     outcomes: tuple[Any, ...]
+    model: Model
 
 
 # -- modules and their weights ----------------------------------------------------------------------------------------
@@ -70,10 +71,13 @@ def model_of(recipe: Recipe) -> Model:
     return MODELS.build(recipe.model, recipe.settings)
 
 
-def build(recipe: Recipe, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> nn.Module:
-    """The module of a recipe with its first weights, which depend on nothing but the recipe's seed."""
+def build(recipe: Recipe, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...], answers: int = 0) -> nn.Module:
+    """The module of a recipe with its first weights, which depend on nothing but the recipe's seed.
+
+    `answers` is how many the data ask for (`Model.asking`); 0 if that is not known.
+    """
     with seeded(int(stream_key("first weights", recipe.seed)) >> 1):
-        return model_of(recipe).build(Shape(len(vocabulary), len(outcomes)))
+        return model_of(recipe).asking(answers).build(Shape(len(vocabulary), len(outcomes)))
 
 
 def load(run: Run, which: str = "best") -> Trained:
@@ -83,9 +87,10 @@ def load(run: Run, which: str = "best") -> Trained:
         raise RunError(f"{run.folder} has no {which} weights yet; train it with the same command again")
     arrays, about = read_torch(path)
     vocabulary, outcomes = tuple(about["vocabulary"]), tuple(map(from_json, about["outcomes"]))
-    module = build(run.recipe, vocabulary, outcomes)
+    answers = int(about.get("answers", 0))  # older files do not say
+    module = build(run.recipe, vocabulary, outcomes, answers)
     module.load_state_dict(arrays)
-    return Trained(module.eval(), vocabulary, outcomes)
+    return Trained(module.eval(), vocabulary, outcomes, model_of(run.recipe).asking(answers))
 
 
 def save_weights(run: Run, which: str, module: nn.Module, about: Mapping[str, Any]) -> None:

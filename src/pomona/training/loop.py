@@ -120,7 +120,7 @@ class Trainer:
         self.run, self.recipe, self.device = run, run.recipe, device
         self.save_every, self.progress = save_every, progress
         self._read_data()
-        self.module = build(self.recipe, self.vocabulary, self.outcomes).to(device)
+        self.module = build(self.recipe, self.vocabulary, self.outcomes, self.answers).to(device)
         self.weights: list[Tensor] = list(self.module.parameters())
         self.moving = self.weights  # those that are not frozen
         self.parts = [Part(stage, self.recipe, self.examples.lengths) for stage in stages_of(self.recipe, self.model)]
@@ -136,7 +136,8 @@ class Trainer:
         """The corpora in the numbers of the model, after a check that they are those the run was begun with."""
         train, dev = corpora(self.recipe)
         self.run.check_data({"train": train.fingerprint, "dev": dev.fingerprint})
-        self.model = model_of(self.recipe)
+        self.answers = train.targets.shape[1]
+        self.model = model_of(self.recipe).asking(self.answers)
         if not self.run.certificate and (evidence := self.model.evidence(train, dev)):
             self.run.write("certificate.json", evidence)
         self.vocabulary, self.outcomes = saved_words(self.run) or self.model.words(train)
@@ -331,7 +332,12 @@ class Trainer:
         self.saved = time.monotonic()
 
     def _about(self) -> dict[str, Any]:
-        return {"vocabulary": self.vocabulary, "outcomes": self.outcomes, "recipe": self.recipe.plain}
+        return {
+            "vocabulary": self.vocabulary,
+            "outcomes": self.outcomes,
+            "answers": self.answers,
+            "recipe": self.recipe.plain,
+        }
 
     def _count_seconds(self) -> None:
         now = time.process_time()

@@ -19,7 +19,7 @@ from pomona.base.errors import RunError
 from pomona.data.corpus import Corpus
 from pomona.models.inputs.batches import by_length
 from pomona.models.model import Feed, Output, threads_of
-from pomona.training.checkpoints import load, model_of
+from pomona.training.checkpoints import load
 from pomona.training.predictions import Predictions
 from pomona.training.recipe import Recipe
 from pomona.training.run import Run
@@ -32,8 +32,8 @@ Floats32 = npt.NDArray[np.float32]
 
 def predict(run: Run, corpus: Corpus, *, which: str = "best", device: str = "cpu", threads: int = 1) -> Predictions:
     """The answers of a trained run on any corpus; `which` weights: `best` on dev, or `last`."""
-    module, vocabulary, outcomes = load(run, which)
-    feed = model_of(run.recipe).read(corpus, vocabulary, outcomes)
+    module, vocabulary, outcomes, model = load(run, which)
+    feed = model.read(corpus, vocabulary, outcomes)
     with threads_of(threads), memory_errors(run.recipe):
         logits, trees = answer(module.to(device), answer_batches(feed, device))
     return Predictions(corpus.fingerprint, outcomes, logits, trees, vocabulary)
@@ -42,8 +42,8 @@ def predict(run: Run, corpus: Corpus, *, which: str = "best", device: str = "cpu
 def represent(run: Run, corpus: Corpus, *, which: str = "best", device: str = "cpu", threads: int = 1) -> Floats32:
     """A vector for each example, [rows, width]: the one that the model gives for it, or else the vector of its root, or
     else that of its last token."""
-    module, vocabulary, outcomes = load(run, which)
-    feed = model_of(run.recipe).read(corpus, vocabulary, outcomes)
+    module, vocabulary, outcomes, model = load(run, which)
+    feed = model.read(corpus, vocabulary, outcomes)
     batches = answer_batches(feed, device)
     with threads_of(threads), memory_errors(run.recipe), torch.no_grad():
         module.to(device).eval()

@@ -8,6 +8,9 @@ Operators, integers and COPYs all count. In the forest, a COPY is a leaf with a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -17,6 +20,7 @@ from pomona.base.errors import TreeError
 from pomona.trees import brackets
 from pomona.trees.forest import Forest
 from pomona.trees.growing import level_order
+from pomona.trees.values import position_type
 
 COPY = "COPY"
 
@@ -103,6 +107,19 @@ def _spell(
                 end += 1
         token_start[row + 1] = end
     return tokens[:end], token_start
+
+
+def with_leaf_texts(forest: Forest, values: Ints, outcomes: Sequence[Any]) -> Forest:
+    """The forest with each leaf named after its value, where it has one: what a reader of the tree sees.
+
+    `values` are positions in `outcomes`, -1 where a value is unknown. A leaf that quotes another keeps its name.
+    """
+    leaves = np.flatnonzero(forest.leaf & (forest.links == 0) & (values >= 0))
+    position = {name: number for number, name in enumerate(forest.names)}
+    table = np.array([position.setdefault(str(value), len(position)) for value in outcomes], np.int64)
+    symbol = forest.symbol.astype(position_type(len(position)))
+    symbol[leaves] = table[values[leaves]]
+    return Forest(symbol, forest.parent, forest.start, tuple(position), forest.link)
 
 
 def texts(forest: Forest, width: int, *, digits: bool = False) -> list[str]:

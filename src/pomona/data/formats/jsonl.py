@@ -7,10 +7,11 @@
 | field | needed | what |
 |---|---|---|
 | tree, or trees | yes | a NODE, or a list of NODEs for tasks with several trees |
-| NODE: type, value | yes, no | a string; true, false, a number, a string, null, or a list of these (a tuple) |
+| NODE: type | yes, but not at a leaf with a value | a string; by default the leaf's value as text |
+| NODE: value | no | true, false, a number, a string, null, or a list of these (a tuple) |
 | NODE: children, link | no | a list of NODEs, absent at leaves; how many nodes back the quoted node is |
 | id | no | a string, different on every line; else the content key |
-| tokens, or text | no | the sequence a model reads; else the tree written in brackets |
+| tokens, or text | no | the sequence a model reads; else the tree in brackets, each leaf by its value: `[MAX 2 9 ]` |
 | target | no | a list; else the values of the roots |
 | anything else | no | numbers, strings and lists of them become columns of the corpus |
 
@@ -30,13 +31,14 @@ from typing import Any
 import numpy as np
 
 from pomona.base import deep_json
+from pomona.base.arrays import Ints
 from pomona.base.errors import FormatError, TreeError
 from pomona.base.files import read_lines
 from pomona.data import nested_objects
 from pomona.data.corpus import FIELDS, Corpus, narrowest
 from pomona.data.formats import FORMATS, Format
 from pomona.data.nested_objects import VALUE, Nodes, Wrong, is_value, short
-from pomona.trees import brackets, links
+from pomona.trees import links
 from pomona.trees.forest import Forest
 from pomona.trees.values import Interner, from_json
 
@@ -195,7 +197,7 @@ class _Rows:
         forest, numbers = self.nodes.forest()
         wanted = np.array(self.targets, np.int64).reshape(len(self.lines), -1)
         outcomes, (values, targets) = self.nodes.ordered(numbers, wanted)
-        tokens = self._all_tokens(forest)
+        tokens = self._all_tokens(forest, values, outcomes)
         token_start = np.zeros(len(tokens) + 1, np.int64)
         np.cumsum([len(row) for row in tokens], out=token_start[1:])
         flat = itertools.chain.from_iterable(tokens)
@@ -214,21 +216,26 @@ class _Rows:
         )
         return dataclasses.replace(corpus, ids=self._own_ids(corpus))
 
-    def _all_tokens(self, forest: Forest) -> list[list[int]]:
-        """The tokens of every line; by default its trees in brackets."""
-        tokens: list[list[int]] = []
-        for row, words in enumerate(self.tokens):
-            if words is None:
-                try:
-                    trees = forest[row * self.width : (row + 1) * self.width]
-                    # A COPY is written with the position it quotes.
-                    texts = links.texts(trees, self.width) if trees.links.any() else brackets.write(trees)
-                except TreeError as error:
-                    message = f'there are no "tokens", and {error}'
-                    raise FormatError(message, path=self.path, line=self.lines[row]) from None
-                words = [self.words[word] for word in " X ".join(texts).split()]
-            tokens.append(words)
-        return tokens
+    def _all_tokens(self, forest: Forest, values: Ints, outcomes: tuple[Any, ...]) -> list[list[int]]:
+        """The tokens of every line; by default its trees in brackets, leaves by value and a COPY by its position."""
+        rows = [row for row, words in enumerate(self.tokens) if words is None]
+        if not rows:
+            return [words for words in self.tokens if words is not None]
+        shown = links.with_leaf_texts(forest, values, outcomes)
+        spelt = shown[(np.array(rows)[:, None] * self.width + np.arange(self.width)).ravel()]
+        try:
+            tokens, start, vocabulary = links.spell(spelt, self.width)
+        except TreeError as error:
+            quoting = spelt.tree[spelt.links.astype(bool) & ~spelt.leaf][0] // self.width
+            message = f'there are no "tokens", and {error}'
+            raise FormatError(message, path=self.path, line=self.lines[rows[quoting]]) from None
+        words = iter(
+            [
+                [self.words[vocabulary[token]] for token in tokens[low:high].tolist()]
+                for low, high in itertools.pairwise(start.tolist())
+            ]
+        )
+        return [next(words) if given is None else given for given in self.tokens]
 
     def _own_ids(self, corpus: Corpus) -> tuple[str, ...] | None:
         """The ids; None if there are none, or if they are the content keys (which equal examples share)."""

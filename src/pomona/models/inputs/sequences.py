@@ -1,11 +1,11 @@
-"""Whole texts in the numbers of a model, with one answer for each tree: what models without structure read.
+"""Whole texts in the numbers of a model, with one or more answers: what models without structure read.
 
     feed = Sequences.of(corpus, vocabulary, outcomes)
     batch = feed.batch(rows)
     batch.tokens, batch.lengths, batch.targets       [batch, length], [batch], [batch, answers]
     batch.lists, batch.values                        [lists, 2], [lists]: row and first token of every list, its value
 
-The vocabulary begins with four words that are in no text: `<pad>` fills up behind the end, `<bos>` and `<eos>` stand
+The vocabulary begins with four words of its own: `<pad>` fills up behind the end, `<bos>` and `<eos>` stand
 for beginning and end, `<unk>` for a word that did not occur in training (in ORCHARD, a COPY argument that is too
 large). Every sequence ends in `<eos>`. The outcomes end in MALFORMED, which is never right: a model that writes its
 answer may write something that is none.
@@ -38,11 +38,18 @@ LONGEST = 4_000  # tokens; the memory of attention grows with the square of it
 
 
 def words_of(corpus: Corpus) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """Vocabulary and outcomes of a model that is trained on this corpus: what its task declares, then what occurs."""
+    """Vocabulary and outcomes of a model that is trained on this corpus: what its task declares, then what occurs.
+
+    Values of leaves are no outcomes, unless they are also asked for: a leaf of a user's own trees may have any word.
+    """
     used = [corpus.vocabulary[token] for token in np.unique(corpus.tokens).tolist()]
-    occurring = [corpus.outcomes[answer] for answer in np.unique(corpus.values).tolist() if answer >= 0]
-    words, answers = declared_first(corpus, used, occurring)
-    return (*SPECIAL, *words), (*answers, MALFORMED)
+    computed = (corpus.forest.arity > 0) | (corpus.forest.links != 0)
+    positions = np.union1d(corpus.values[computed], corpus.targets).tolist()
+    words, answers = declared_first(corpus, used, [corpus.outcomes[answer] for answer in positions if answer >= 0])
+    malformed = MALFORMED
+    while malformed in answers:  # it must not be an answer of the data
+        malformed = f"<{malformed}>"
+    return (*SPECIAL, *(word for word in words if word not in SPECIAL)), (*answers, malformed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +58,8 @@ class Sequences:
 
     tokens: npt.NDArray[np.int64]
     start: npt.NDArray[np.int64]
-    targets: npt.NDArray[np.int64]  # [examples, trees]
-    heads: npt.NDArray[np.int64]  # [examples, trees]: the token with which each tree begins
+    targets: npt.NDArray[np.int64]  # [examples, answers]
+    heads: npt.NDArray[np.int64]  # [examples, answers]: the token with which the tree that is asked about begins
     nesting: npt.NDArray[np.int64]  # [examples]: the most brackets that are open at once
     list_start: npt.NDArray[np.int64]  # [examples + 1]: where the lists of each example begin
     opened: npt.NDArray[np.int64]  # [lists]: the token that opens each, in the order in which they close
@@ -61,12 +68,6 @@ class Sequences:
     @classmethod
     def of(cls, corpus: Corpus, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]) -> Sequences:
         refuse_empty(corpus)
-        if corpus.targets.shape[1] != corpus.width:
-            raise RunError(
-                f"{corpus!r} has {corpus.width} trees and {corpus.targets.shape[1]} answers an example; models of "
-                "sequences need one answer for each tree (ORCHARD with target = 'two'). How they give it is their own "
-                "setting `target`"
-            )
         longest = int(np.argmax(corpus.lengths))
         if corpus.lengths[longest] >= LONGEST:
             raise RunError(
@@ -86,6 +87,9 @@ class Sequences:
         if not np.array_equal(nodes, list_start):  # in a user's text, brackets need not be those of the trees
             list_start, opened, values = np.zeros_like(list_start), opened[:0], values[:0]
         targets = renumber(corpus.targets, corpus.outcomes, outcomes)
+        if targets.shape[1] != corpus.width:  # not one answer for each tree: all are read from the first token
+            heads = np.zeros(targets.shape, np.int64)
+            list_start, opened, values = np.zeros_like(list_start), opened[:0], values[:0]
         return cls(tokens, start, targets, heads, nesting, list_start, opened, values)
 
     def __len__(self) -> int:
@@ -119,8 +123,8 @@ class SequenceBatch:
     start: npt.NDArray[np.int64]
     tokens: Tensor  # [batch, length], PAD (0) behind the end
     lengths: Tensor  # [batch]
-    targets: Tensor  # [batch, trees]
-    heads: Tensor  # [batch, trees]
+    targets: Tensor  # [batch, answers]
+    heads: Tensor  # [batch, answers]
     nesting: Tensor  # [batch]
     lists: Tensor  # [lists, 2]: row, and the token that opens the list
     values: Tensor  # [lists]

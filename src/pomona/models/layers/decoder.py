@@ -146,7 +146,8 @@ class TreeHeads(nn.ModuleList):
             return Output(logits)
         if not len(batch.lists):
             raise RunError(
-                "node_weight needs texts whose brackets are the nodes of their trees, and these are not; leave it at 0"
+                "node_weight needs one answer for each tree and texts whose brackets are the nodes of their trees, and "
+                "these are not; leave it at 0"
             )
         row, token = batch.lists.unbind(1)
         tree = (token[:, None] >= batch.heads[row]).sum(1) - 1

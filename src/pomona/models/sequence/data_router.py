@@ -51,7 +51,7 @@ class DataRouterModule(nn.Module):
         opening = nn.Linear(width, width)
         nn.init.constant_(opening.bias, CLOSED)
         self.gate = nn.Sequential(nn.Linear(width, width), nn.ReLU(), opening)
-        self.heads = TreeHeads(width, settings.answers, shape.classes - 1, settings.node_weight)
+        self.heads = TreeHeads(width, settings.questions, shape.classes - 1, settings.node_weight)
 
     def forward(self, batch: SequenceBatch, random: torch.Generator | None = None) -> Output:
         settings = self.settings

@@ -45,7 +45,7 @@ class LoopedTransformerModule(nn.Module):
         self.layer = TransformerLayer(width, settings.inner, settings.heads, norm="pre")
         self.norm = nn.LayerNorm(width)
         self.bias = RelativeBias(settings.heads) if settings.positions == "relative" else None
-        self.heads = TreeHeads(width, settings.answers, shape.classes - 1, settings.node_weight)
+        self.heads = TreeHeads(width, settings.questions, shape.classes - 1, settings.node_weight)
 
     def forward(self, batch: SequenceBatch, random: torch.Generator | None = None) -> Output:
         settings = self.settings

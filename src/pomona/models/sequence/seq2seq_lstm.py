@@ -37,7 +37,7 @@ class Seq2SeqLSTMModel(SequenceModel):
     width: int = 128
     bidirectional: bool = True
     target: Kind = "heads"  # how answers are given: by heads, as one token for all (pair), as a token each
-    answers: int = 2  # one for each tree
+    answers: int = 0  # of each example; 0: as many as the data ask for
     dropout: float = 0.0
     first_words: float = 1.0  # the first word vectors are uniform between minus and plus this; 0.1 in fairseq
     beam: int = 1  # hypotheses of a beam search; 1 is greedy
@@ -50,13 +50,13 @@ class Seq2SeqLSTMModule(nn.Module):
     def __init__(self, settings: Seq2SeqLSTMModel, shape: Shape) -> None:
         super().__init__()
         width, both = settings.width, settings.bidirectional
-        self.settings, self.targets = settings, Targets(settings.target, settings.answers, shape.classes)
+        self.settings, self.targets = settings, Targets(settings.target, settings.questions, shape.classes)
         self.word = nn.Parameter(torch.empty(rounded(shape.vocabulary), width))
         self.forth = Reader(width)
         self.back = Reader(width) if both else None
         memory = 2 * width if both else width
         if settings.target == "heads":
-            self.heads: Heads | Writer = Heads(memory, settings.answers, self.targets.digits)
+            self.heads: Heads | Writer = Heads(memory, settings.questions, self.targets.digits)
         else:
             self.heads = Writer(width, memory, self.targets.dictionary)
         bound = max(FIRST_WEIGHTS, 1 / math.sqrt(width))

@@ -34,7 +34,7 @@ class Seq2SeqTransformerModel(SequenceModel):
     inner: int = 256  # width of the hidden layer of the feed-forward network
     heads: int = 4
     target: Kind = "heads"  # how answers are given: by heads, as one token for all (pair), as a token each
-    answers: int = 2  # one for each tree
+    answers: int = 0  # of each example; 0: as many as the data ask for
     dropout: float = 0.0
     norm: Norm = "pre"  # "post" in the paper, which needs larger models and longer training
     beam: int = 1  # hypotheses of a beam search; 1 is greedy
@@ -66,12 +66,12 @@ class Seq2SeqTransformerModule(nn.Module):
     def __init__(self, settings: Seq2SeqTransformerModel, shape: Shape) -> None:
         super().__init__()
         width, inner, heads, norm = settings.width, settings.inner, settings.heads, settings.norm
-        self.settings, self.targets = settings, Targets(settings.target, settings.answers, shape.classes)
+        self.settings, self.targets = settings, Targets(settings.target, settings.questions, shape.classes)
         self.words = Words(rounded(shape.vocabulary), width)
         self.encoder = nn.ModuleList(TransformerLayer(width, inner, heads, norm=norm) for _ in range(settings.layers))
         self.end = nn.LayerNorm(width) if norm == "pre" else None
         if settings.target == "heads":
-            self.heads = TreeHeads(width, settings.answers, self.targets.digits, settings.node_weight)
+            self.heads = TreeHeads(width, settings.questions, self.targets.digits, settings.node_weight)
         else:
             self.decoder = nn.ModuleList(
                 TransformerLayer(width, inner, heads, memory=True, norm=norm) for _ in range(settings.layers)

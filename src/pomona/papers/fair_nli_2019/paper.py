@@ -99,9 +99,9 @@ def _look_inside(run: Run) -> None:
     from pomona.models.pair.comptreentn import share_of_products
     from pomona.models.pair.learned_tree import LearnedTreeModule, phrases_in, tree_of
     from pomona.models.pair_model import PairModel, PairModule, node_accuracy
-    from pomona.training.checkpoints import build, load, model_of
+    from pomona.training.checkpoints import build, load
 
-    model, (module, vocabulary, outcomes) = model_of(run.recipe), load(run)
+    module, vocabulary, outcomes, model = load(run)
     assert isinstance(model, PairModel)
     assert isinstance(module, PairModule)
     recipe = run.recipe
