@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles_fairness as oracle
+import pomona as pm
 from fairness_material import (
     any_data,
     consistent,
     corpus_of,
     labelled,
 )
-import pomona as pm
 from pomona.base.errors import FairnessError, SpecError, TreeError
 from pomona.data.corpus import Corpus
 from pomona.data.task import corpus_of_trees
