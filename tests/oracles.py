@@ -6,6 +6,7 @@ share its mistakes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache
@@ -126,6 +127,7 @@ RULES: dict[str, Callable[[Sequence[int]], int]] = {
     "SM": lambda arguments: int(str(sum(arguments))[-1]),
     "FIRST": lambda arguments: arguments[0],
     "LAST": lambda arguments: arguments[-1],
+    "PM": lambda arguments: int(str(math.prod(arguments))[-1]),
 }
 
 
@@ -145,6 +147,8 @@ def decides(operator: str, arguments: Sequence[int], chosen: tuple[int, ...]) ->
         return chosen == (0,)
     if operator == "LAST":
         return chosen == (len(arguments) - 1,)
+    if operator == "PM" and len(chosen) < len(arguments):  # the others may multiply to anything
+        return all(RULES["PM"]([*held, rest]) == RULES["PM"](arguments) for rest in range(10))
     return len(chosen) == len(arguments)
 
 

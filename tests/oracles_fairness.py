@@ -86,6 +86,7 @@ def folded(operator: str, arguments: list[int]) -> list[tuple[str, tuple[Any, ..
         "MIN": min,
         "MAX": max,
         "SM": lambda state, digit: (state + digit) % 10,
+        "PM": lambda state, digit: state * digit % 10,
         "FIRST": lambda state, digit: state,
         "LAST": lambda state, digit: digit,
     }

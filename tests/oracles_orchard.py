@@ -5,6 +5,7 @@ Nothing here imports `pomona`. A tree is a string (an integer), `("COPY", n)`, o
 
 from __future__ import annotations
 
+import math
 import random
 from collections import deque
 from fractions import Fraction
@@ -107,6 +108,7 @@ RULES = {
     "MIN": min,
     "MAX": max,
     "SM": lambda xs: sum(xs) % 10,
+    "PM": lambda xs: math.prod(xs) % 10,
     "MED": lambda xs: (sorted(xs)[(len(xs) - 1) // 2] + sorted(xs)[len(xs) // 2]) // 2,
 }
 

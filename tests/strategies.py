@@ -14,7 +14,7 @@ from pomona.data.task import corpus_of_trees
 from pomona.trees.forest import Forest
 from pomona.trees.values import exact_key
 
-OPERATORS = ["MIN", "MAX", "MED", "SM", "FIRST", "LAST"]
+OPERATORS = ["MIN", "MAX", "MED", "SM", "FIRST", "LAST", "PM"]
 
 words = st.text(st.characters(exclude_categories=["Z", "C"], exclude_characters="()[]"), min_size=1, max_size=4)
 digits = st.sampled_from("0123456789")

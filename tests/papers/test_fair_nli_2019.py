@@ -29,7 +29,7 @@ def test_every_trial_has_a_recipe_and_a_folder_of_its_own(budget):
     trials = recipes.trials(budget)
     names = [trial.name(seed) for trial in trials for seed in range(trial.seeds)]
     assert len(set(names)) == len(names)
-    assert {trial.where for trial in trials} | {"grid"} == set(paper.FairNLI2019.places)
+    assert {trial.where for trial in trials} | {"grid", "grid over splits"} == set(paper.FairNLI2019.places)
     assert {trial.row for trial in trials if trial.where == "Table 3"} == set(recipes.PRINTED)
     for trial in trials:
         assert Recipe.from_settings(json.loads(json.dumps(trial.recipe.plain))) == trial.recipe
@@ -157,3 +157,35 @@ def test_a_search_goes_no_further_than_what_is_finished():
     assert len(search.search(plan, "CBoW")) == len(plan.asked) - 1 == 3 * 4 * 2 - 1
     plan = Stub(missing={f"grid-treenn-0-{number}" for number in range(24)})  # not asked for, so not trained
     assert search.search(plan, "TreeNN") == []
+
+
+class StubOfSplits(Stub):
+    """The higher the L2, the better on every split but the last, where it is much worse; first vectors of 1 help."""
+
+    where, rows = ("grid over splits",), ("TreeNN",)
+
+    def run(self, recipe, name, tests, *, train):
+        assert tests == {}
+        assert train == (recipe.model == "treenn")
+        assert (recipe.seed, recipe.data_seed) == (recipe.data_settings["split_seed"],) * 2
+        assert name not in self.asked
+        self.asked[name] = recipe
+        last = recipe.data_settings["split_seed"] == search.SPLITS - 1
+        dev = recipe.l2 * (-10 if last else 1) + recipe.rate / 1e3 + (recipe.settings.get("start") == 1.0)
+        return None if name in self.missing else type("Run", (), {"recipe": recipe, "summary": {"dev": dev}})()
+
+
+def test_a_search_over_splits_chooses_by_the_mean_of_all_of_them():
+    plan = StubOfSplits()
+    found = search.over_splits(plan, "TreeNN")
+    tried = len(search.OVER_SPLITS["TreeNN"])
+    assert [len(runs) for _, runs in found] == [search.SPLITS] * len(found)
+    assert len({name for name, _ in found}) == len(found) > tried
+    for _, runs in found[tried:]:  # the best on the mean, not on the first split, with one thing changed
+        assert (runs[0].recipe.rate, runs[0].recipe.l2) == (1e-2, 1e-3)
+        changed = {key for key, value in runs[0].recipe.settings.items()} - set(found[0][1][0].recipe.settings)
+        assert len(changed) == 1
+    missing = next(iter(plan.asked))
+    fewer = StubOfSplits(missing={missing})
+    assert len(search.over_splits(fewer, "TreeNN")) == tried  # no change of a best that is not known yet
+    assert search.over_splits(fewer, "CBoW") == []

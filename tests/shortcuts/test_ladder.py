@@ -91,7 +91,7 @@ def test_laws_of_operators(operator: str, weights: list[list[int]]) -> None:
     np.testing.assert_allclose(out, [exact.get(value, 0.0) for value in range(10)], atol=1e-9)
 
 
-@pytest.mark.parametrize("operators", [("MIN", "MAX"), ("FIRST", "LAST"), ("MED", "SM", "MIN", "LAST")])
+@pytest.mark.parametrize("operators", [("MIN", "MAX"), ("FIRST", "LAST"), ("MED", "SM", "MIN", "LAST"), ("PM", "MAX")])
 def test_truncation_is_exact(operators: tuple[str, ...]) -> None:
     """Answers are modes of the enumerated law, through COPYs too; enough levels give the right answers."""
     corpus = orchard("test-4", operators=operators, copying=0.5)[:30]

@@ -16,11 +16,12 @@ from pomona.base.errors import SpecError, SplitError
 from pomona.base.randomness import stream_key
 from pomona.data import formats
 from pomona.data.task import TASKS, generate, stream
+from pomona.data.verification import verify
 from pomona.tasks.listops.task import PRESETS, ListOps
 from pomona.trees import brackets
 from pomona.trees import operators as algebra
 
-BUILT_IN = ("MIN", "MAX", "MED", "SM", "FIRST", "LAST")
+BUILT_IN = ("MIN", "MAX", "MED", "SM", "FIRST", "LAST", "PM")
 SMALL = {"train": 300, "dev": 40, "test": 50}
 
 
@@ -187,6 +188,42 @@ def test_a_users_own_operator_serves_a_task() -> None:
     example = next(one for one in corpus if one.tokens[0] == "[SPAN" and one.nesting == 1)
     digits = [int(token) for token in example.tokens[1:-1]]
     assert example.target == (max(digits) - min(digits),)
+
+
+# -- the authors' files with products ----------------------------------------------------------------------------------
+
+PRODUCTS = """6\t( ( ( ( ( ( [PM 9 ) 1 ) 3 ) 2 ) 9 ) ] )
+0\t( ( ( ( ( ( ( [PM ( ( ( [MAX 5 ) 4 ) ] ) ) 2 ) 7 ) 7 ) 7 ) 3 ) ] )
+4\t( ( ( [MIN ( ( ( [PM 2 ) 7 ) ] ) ) 8 ) ] )
+5\t( ( ( [SM 2 ) 3 ) ] )
+"""
+
+
+def test_files_with_products_and_six_arguments_are_read_and_verified(tmp_path: Path) -> None:
+    path = tmp_path / "test_d5p.tsv"
+    path.write_text(PRODUCTS)
+    corpus = formats.read(path)
+    assert corpus.vocabulary == (*"0123456789", "[MIN", "[MAX", "[MED", "[SM", "[PM", "]")
+    assert corpus.targets[:, 0].tolist() == [6, 0, 4, 5] == corpus.values[corpus.forest.root].tolist()
+    assert corpus.forest.arity.max() == 6
+    assert algebra.dependency(corpus.forest, corpus.values)[corpus.forest.root].tolist() == [1, 2, 2, 1]
+    assert verify(path).holds
+    path.write_text(PRODUCTS.replace("6\t", "7\t"))
+    assert len(verify(path).problems) == 1  # a wrong answer is found
+    again = tmp_path / "again.tsv"
+    formats.write(corpus, again)
+    assert again.read_text() == PRODUCTS
+
+
+def test_a_task_with_products_has_the_words_of_such_files(tmp_path: Path) -> None:
+    """So that a model which is trained on it can answer them."""
+    five = ("MIN", "MAX", "MED", "SM", "PM")
+    corpus = generate("listops/d20s", "test", 0, **SMALL, operators=five, arguments=6)
+    path = tmp_path / "test_d5p.tsv"
+    path.write_text(PRODUCTS)
+    assert corpus.vocabulary == formats.read(path).vocabulary
+    assert (algebra.denote(corpus.forest)[corpus.forest.root] == corpus.targets[:, 0]).all()
+    assert generate("listops/d20s", "test", 0, **SMALL).vocabulary[10:] == ("[MIN", "[MAX", "[MED", "[SM", "]")
 
 
 def test_asking_for_more_than_there_is_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,6 +85,11 @@ def test_steps_are_the_local_facts(nested: list[Any]) -> None:
         ("[MED [MIN 5 5 ] 5 5 [MAX 5 5 ] ]", 5, 1),
         ("[MED [MIN 4 4 ] 5 ]", 4, 2),
         ("[SM 1 [SM 1 [SM 1 1 ] ] ]", 4, 3),
+        ("[PM 9 1 3 2 9 ]", 6, 1),
+        ("[PM 9 [PM 1 3 ] 2 9 ]", 6, 2),
+        ("[PM 5 [MAX 1 3 ] 2 ]", 0, 1),
+        ("[PM 5 [MAX 1 2 ] 3 ]", 0, 2),
+        ("[PM [MAX 1 3 ] 0 [MIN 5 5 ] ]", 0, 1),
         ("7", 7, 0),
     ],
 )

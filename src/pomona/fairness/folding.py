@@ -4,8 +4,8 @@
     [MED 2 9 4 ]     MED·last(MED·next(MED·next(MED·first(2), 9), 4))          states are {2}, {2,9}, {2,4,9}
 
 As one table, an operator on 2 to 5 digits has 10^2 + ... + 10^5 = 111,100 inputs. No data set of the field shows them
-all. Read from left to right, MIN, MAX, SM, FIRST and LAST need to remember one digit, so 10 inputs of `first` and 100
-of `next` determine each of them. MED remembers the multiset of its arguments so far and needs a `last` step.
+all. Read from left to right, MIN, MAX, SM, PM, FIRST and LAST need to remember one digit, so 10 inputs of `first` and
+100 of `next` determine each of them. MED remembers the multiset of its arguments so far and needs a `last` step.
 `fold(corpus)` returns the corpus of folded trees, which can be certified. `fair_for(train, test)` adds to a training
 set the flat lists that its test set needs: generalisation to greater depth is then fair, although no deep example was
 added.
@@ -29,7 +29,7 @@ from pomona.fairness.facts import Inputs
 from pomona.trees import brackets
 from pomona.trees.forest import Forest
 from pomona.trees.operators import OPERATORS
-from pomona.trees.rules import FIRST, LAST, MAX, MED, MIN, SM, counted
+from pomona.trees.rules import FIRST, LAST, MAX, MED, MIN, PM, SM, counted
 
 BEGIN, STEP, END = "first", "next", "last"
 _SEPARATOR: Final = "·"
@@ -54,7 +54,7 @@ def fold(corpus: Corpus) -> Corpus:
     number = np.full(len(forest.names), -1, np.int64)
     for symbol in inner:
         operator = OPERATORS.get(forest.names[symbol])
-        if operator is None or operator.number not in (MIN, MAX, MED, SM, FIRST, LAST):
+        if operator is None or operator.number not in (MIN, MAX, MED, SM, FIRST, LAST, PM):
             raise FairnessError(f"{forest.names[symbol]!r} has no folded form; certify whole lists instead")
         number[symbol] = operator.number
     digit = np.array([out if type(out) is int and 0 <= out < _DIGITS else -1 for out in (*corpus.outcomes, -1)])
@@ -140,6 +140,8 @@ def _fold(
                 state[made] = max(state[before], digit)
             elif operator == SM:
                 state[made] = (state[before] + digit) % np.uint64(10)
+            elif operator == PM:
+                state[made] = (state[before] * digit) % np.uint64(10)
             else:
                 state[made] = state[before]
             if before >= 0:

@@ -1,8 +1,8 @@
 """Evaluators that open only the top k levels of a tree: exact and fast, for the built-in operators on digits.
 
 A list deeper than k is not opened. Only its operator is known, so its value has the distribution p(value | operator),
-the prior. The lists above it are evaluated on distributions: MIN and MAX by products of P(X >= v) and P(X <= v), SM by
-convolution, FIRST and LAST by selection, MED by the joint distribution of the middle two. The answer is the most
+the prior. The lists above it are evaluated on distributions: MIN and MAX by products of P(X >= v) and P(X <= v), SM and
+PM by convolution, FIRST and LAST by selection, MED by the joint distribution of the middle two. The answer is the most
 probable value. Nothing is sampled. A COPY passes its remaining levels on to the node it quotes, so levels count along
 the path to the answer, through all trees. `shortcuts.enumeration` does the same for other operators and values.
 
@@ -25,7 +25,7 @@ from pomona.base.compiled import compiled
 from pomona.base.errors import MeasureError
 from pomona.data.corpus import Corpus
 from pomona.trees.operators import OPERATORS, Operator
-from pomona.trees.rules import FIRST, INTERPRETED, LAST, MAX, MIN, SM, apply
+from pomona.trees.rules import FIRST, INTERPRETED, LAST, MAX, MIN, PM, SM, apply
 
 VALUES = 10
 NOTHING = -1
@@ -137,7 +137,7 @@ def combine(number: int, chances: Floats, low: int, high: int, out: Floats) -> N
         for value in range(VALUES):
             out[value] = chances[chosen, value]
         return
-    if number == SM:
+    if number in (SM, PM):
         held = np.zeros(VALUES)
         for value in range(VALUES):
             out[value] = chances[low, value]
@@ -147,7 +147,8 @@ def combine(number: int, chances: Floats, low: int, high: int, out: Floats) -> N
             for left in range(VALUES):
                 if out[left] > 0.0:
                     for right in range(VALUES):
-                        held[(left + right) % VALUES] += out[left] * chances[argument, right]
+                        made = left + right if number == SM else left * right
+                        held[made % VALUES] += out[left] * chances[argument, right]
             for value in range(VALUES):
                 out[value] = held[value]
         return

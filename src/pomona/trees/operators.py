@@ -11,7 +11,8 @@
 
 `evaluate` works out every node; `denote` gives the values as an array. `steps` lists every local fact (operator,
 inputs, output) that a tree uses, and `dependency` counts the operators on the way to the leaves that decide the answer
-(the *dependency depth* of Csordás et al. 2022): MIN and MAX depend on one argument, SM on all. Gold labels, the
+(the *dependency depth* of Csordás et al. 2022): MIN and MAX depend on one argument, SM on all, PM (the
+product modulo 10) on all unless it is 0. Gold labels, the
 memorising baseline, fairness and the ladders of shortcuts all depend on these.
 
 An operator of your own is one `Operator(name, rule)` over values of any plain type (`trees.values`). Its rule is called
@@ -24,6 +25,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -36,7 +38,7 @@ from pomona.base.errors import SpecError, TreeError, did_you_mean
 from pomona.trees import rules
 from pomona.trees.calls import Calls
 from pomona.trees.forest import Forest
-from pomona.trees.rules import FIRST, INTERPRETED, LAST, MAX, MED, MIN, SM
+from pomona.trees.rules import FIRST, INTERPRETED, LAST, MAX, MED, MIN, PM, SM
 from pomona.trees.values import (
     ALLOWED,
     Interner,
@@ -113,6 +115,18 @@ def _median_holders(arguments: Sequence[int]) -> list[tuple[int, ...]]:
     ]
 
 
+def _zero_makers(arguments: Sequence[int]) -> list[tuple[int, ...]]:
+    """What makes a product end in 0 whatever the rest is: a multiple of five and an even number, or one that is both.
+    Any other answer depends on every argument."""
+    fives, evens = (_multiples(arguments, factor) for factor in (5, 2))
+    sets = [(five, even) if five != even else (five,) for five in fives for even in evens]
+    return sets or [tuple(range(len(arguments)))]
+
+
+def _multiples(arguments: Sequence[int], factor: int) -> list[int]:
+    return [position for position, argument in enumerate(arguments) if argument % factor == 0]
+
+
 _DEFINED: dict[str, Operator] = {
     operator.name: operator
     for operator in (
@@ -122,6 +136,7 @@ _DEFINED: dict[str, Operator] = {
         Operator("SM", lambda xs: sum(xs) % 10, None, SM),
         Operator("FIRST", lambda xs: xs[0], lambda xs: [(0,)], FIRST),
         Operator("LAST", lambda xs: xs[-1], lambda xs: [(len(xs) - 1,)], LAST),
+        Operator("PM", lambda xs: prod(xs) % 10, _zero_makers, PM),
     )
 }
 OPERATORS: Mapping[str, Operator] = MappingProxyType(_DEFINED)  # a view: `define_operator` adds to it

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pomona.base.arrays import Ints
 from pomona.base.compiled import compiled, inlined
 
-MIN, MAX, MED, SM, FIRST, LAST = range(6)
+MIN, MAX, MED, SM, FIRST, LAST, PM = range(7)
 INTERPRETED = -1  # the number of an operator that has no compiled rule
 
 
@@ -31,6 +31,10 @@ def apply(number: int, arguments: Ints, low: int, high: int) -> int:
         for position in range(low + 1, high):
             value += arguments[position]
         value %= 10
+    elif number == PM:
+        value %= 10
+        for position in range(low + 1, high):
+            value = value * arguments[position] % 10
     elif number == LAST:
         value = arguments[high - 1]
     elif number == MED:
@@ -116,9 +120,17 @@ def dependencies(symbol: Ints, arity: Ints, link: Ints, values: Ints, numbers: I
                 deepest = int(result[stack[low]])
             elif number == LAST:
                 deepest = int(result[stack[high - 1]])
-            elif number == SM:
+            elif number == SM or (number == PM and values[node] != 0):
                 for position in range(low, high):
                     deepest = max(deepest, int(result[stack[position]]))
+            elif number == PM:  # 0 is decided by a multiple of five and an even number, which may be one argument
+                fives, evens = 1 << 30, 1 << 30
+                for position in range(low, high):
+                    if values[stack[position]] % 5 == 0:
+                        fives = min(fives, int(result[stack[position]]))
+                    if values[stack[position]] % 2 == 0:
+                        evens = min(evens, int(result[stack[position]]))
+                deepest = max(fives, evens)
             elif number == MED and count % 2 == 0:
                 for position in range(low, high):
                     ranked[position] = values[stack[position]]
@@ -160,9 +172,17 @@ def close(number: int, value: Ints, rest: Ints, ranked: Ints, low: int, high: in
         deepest = rest[low]
     elif number == LAST:
         deepest = rest[high - 1]
-    elif number == SM:
+    elif number == SM or (number == PM and answer != 0):
         for position in range(low, high):
             deepest = max(deepest, rest[position])
+    elif number == PM:
+        fives, evens = 1 << 30, 1 << 30
+        for position in range(low, high):
+            if value[position] % 5 == 0:
+                fives = min(fives, rest[position])
+            if value[position] % 2 == 0:
+                evens = min(evens, rest[position])
+        deepest = max(fives, evens)
     elif number == MED and (high - low) % 2 == 0:
         first, second = ranked[(low + high - 1) // 2], ranked[(low + high) // 2]
         lower, upper = 1 << 30, 1 << 30

@@ -50,7 +50,8 @@ class Sentences:
             row = int(np.searchsorted(corpus.token_start, first, side="right")) - 1
             word = corpus.vocabulary[int(corpus.tokens[first])]
             raise RunError(
-                f"row {row} has the token {word!r}, which the model has never seen; it knows {' '.join(vocabulary)}"
+                f"row {row} has the token {word!r}, which the model has never seen; it knows {' '.join(vocabulary)}. "
+                "Train a model on a corpus that has this word"
             )
         targets = renumber(corpus.targets[:, 0], corpus.outcomes, outcomes)
         return cls(tokens, corpus.token_start, targets, cls._binary(corpus), vocabulary)

@@ -22,7 +22,7 @@ from pomona.data.corpus import Corpus
 from pomona.data.task import generate
 from pomona.evaluation.baselines import Baselines, learning_examples
 from pomona.papers.fair_nli_2019.recipes import FREE, PRINTED, ROWS, Trial, trials
-from pomona.papers.fair_nli_2019.search import search
+from pomona.papers.fair_nli_2019.search import over_splits, search
 from pomona.papers.fair_nli_2019.verdicts import CLAIMS
 from pomona.papers.records import Record, joined, record, training
 from pomona.papers.reproduce import PAPERS, Cell, Paper, Plan
@@ -40,6 +40,7 @@ class FairNLI2019(Paper):
     places = (
         "Table 3", "Figure 5", "intermediate", "inner questions", "first vectors", "bottleneck", "bottleneck ablations",
         "noisy channel", "noisy channel ablations", "learned tree", "learned tree ablations", "grid",
+        "grid over splits",
     )  # fmt: skip
 
     claims = CLAIMS
@@ -209,6 +210,9 @@ def _grid_cells(plan: Plan) -> list[Cell]:
         for column, run in search(plan, row):
             cell = _cell(plan, "grid", row, column, None, [run.summary["dev"]])
             cells.append({**cell, **training(run.recipe, [record(run, row)])})
+        for column, runs in over_splits(plan, row):
+            cell = _cell(plan, "grid over splits", row, column, None, [run.summary["dev"] for run in runs])
+            cells.append({**cell, **training(runs[0].recipe, [record(run, row) for run in runs])})
     return cells
 
 

@@ -47,7 +47,7 @@ from pomona.tasks.orchard.draws import build, scan
 from pomona.trees.forest import Forest
 from pomona.trees.growing import DEPENDENCIES, SHAPES, VALUES, Grammar, fill_bins, height_distribution, heights
 from pomona.trees.operators import OPERATORS, denote, operators_named
-from pomona.trees.rules import INTERPRETED, SM
+from pomona.trees.rules import INTERPRETED, PM, SM
 
 Range = tuple[int, int]  # from .. to, both included
 DIGITS = tuple(str(digit) for digit in range(10))
@@ -120,8 +120,9 @@ class Orchard(Task):
         numbers = [operator.number for operator in operators]
         if self.dependency != "natural" and INTERPRETED in numbers:
             raise SpecError(f"dependency = {self.dependency!r} works with built-in operators only")
-        if self.dependency == "balanced" and SM in numbers:
-            raise SpecError("dependency = 'balanced': SM depends on all its arguments, so there is nothing to balance")
+        for name in [operator.name for operator in operators if operator.number in (SM, PM)]:
+            if self.dependency == "balanced":
+                raise SpecError(f"dependency = 'balanced': {name} depends on all its arguments: nothing to balance")
         super().__post_init__()
 
     # -- splits and their distributions -----------------------------------------------------------------------------
