@@ -119,7 +119,7 @@ def _zero_makers(arguments: Sequence[int]) -> list[tuple[int, ...]]:
     """What makes a product end in 0 whatever the rest is: a multiple of five and an even number, or one that is both.
     Any other answer depends on every argument."""
     fives, evens = (_multiples(arguments, factor) for factor in (5, 2))
-    sets = [(five, even) if five != even else (five,) for five in fives for even in evens]
+    sets: list[tuple[int, ...]] = [(five, even) if five != even else (five,) for five in fives for even in evens]
     return sets or [tuple(range(len(arguments)))]
 
 
