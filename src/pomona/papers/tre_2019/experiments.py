@@ -3,15 +3,15 @@
 Every correlation has a 95 % interval (`low`, `high`) from resampling runs, and is measured with the exact solver and
 with the published one. The results also hold everything that went into the cells, and an `answer` in words.
 
-The data folder (POMONA_DATA, else ../shared/data) may hold `mnist/`, and for the compounds `compounds/vectors.vec` (or
-.bin), `compounds/corpus.txt` and `compounds/frequencies.tsv`. Without them scikit-learn's digits and an installed
-sentence encoder are used. Nothing is downloaded.
+The data folder (POMONA_DATA, else ../shared/data) may hold `concepts/data.tar.gz` (the paper's pictures) or `mnist/`,
+and for the compounds `compounds/model7.vec` (the paper's vectors), `vectors.vec` or .bin or `cbow.vec`, each with
+`NAME_counts.csv`, `corpus.txt` and `frequencies.tsv`. Without them scikit-learn's digits and an installed sentence
+encoder are used. Nothing is downloaded.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from typing import Any
 from pomona.base.errors import SpecError
 from pomona.models.model import threads_of
 from pomona.papers.reproduce import Budget, Cell, Plan
-from pomona.papers.tre_2019 import compounds, dynamics, figures, languages, similarity
+from pomona.papers.tre_2019 import compounds, dynamics, figures, languages, similarity, vectors
+from pomona.papers.tre_2019.concepts import data_folder
 from pomona.papers.tre_2019.folders import Folder
 from pomona.papers.tre_2019.game_rules import READINGS, Game
 from pomona.papers.tre_2019.printed import PRINTED
@@ -29,6 +30,13 @@ INFORMATION = {
     "entropy": "entropy",
     "entropy_range": "entropy, bins over its range",
     "information": "information about the attribute",
+}
+
+BROUGHT = ("model7.vec", "vectors.vec", "vectors.bin", "cbow.vec")  # vectors in the data folder; model7 is the paper's
+CONTROLS = {
+    "given frequency": "given the rarer word's frequency",
+    "given count": "given the compound's own count",
+    "seen often": f"of compounds seen {compounds.OFTEN} times or more",
 }
 
 
@@ -95,7 +103,8 @@ def _cell(plan: Plan, experiment: str, row: str, column: str, correlation: Mappi
     value, low, high = (
         None if correlation[name] is None else round(correlation[name], 3) for name in ("value", "low", "high")
     )
-    printed = None if "normalised" in row else PRINTED.get((experiment, column))
+    own = "normalised" in row or "1 - cos" in row  # measures that the paper does not have
+    printed = None if own else PRINTED.get((experiment, column))
     cell = plan.cell(experiment, row, column, printed, [], measured=value, runs=runs)
     return {**cell, "low": low, "high": high, "command": f"{cell['command']} --experiment {experiment}"}
 
@@ -139,7 +148,7 @@ def _dynamics(plan: Plan, train: bool) -> tuple[dict[str, Any], list[Cell]]:
 
 
 def _compounds(plan: Plan, train: bool) -> tuple[dict[str, Any], list[Cell]]:
-    data = Path(os.environ.get("POMONA_DATA", "../shared/data")) / "compounds"
+    data = data_folder() / "compounds"
     folder = plan.home / "compounds"
     if not train and not folder.exists():
         return {}, []
@@ -161,36 +170,48 @@ def _compounds(plan: Plan, train: bool) -> tuple[dict[str, Any], list[Cell]]:
         for kind in ("exact", "legacy"):
             row = f"{source}, {SOLVERS[kind]}"
             cells.append(_cell(plan, "compounds", row, "Spearman with judgement", result[kind], result["compounds"]))
-        if result["given frequency"] is not None:
-            row, column = f"{source}, {SOLVERS['exact']}", "Spearman with judgement, given the rarer word's frequency"
-            cells.append(_cell(plan, "compounds", row, column, result["given frequency"], result["compounds"]))
+        for key, ending in CONTROLS.items():
+            if result.get(key) is not None:
+                row, column = f"{source}, {SOLVERS['exact']}", f"Spearman with judgement, {ending}"
+                cells.append(_cell(plan, "compounds", row, column, result[key], result[key]["items"]))
+        row = f"{source}, 1 - cos(w1 + w2, compound)"
+        cells.append(_cell(plan, "compounds", row, "Spearman with judgement", result["sum"], result["compounds"]))
     return judged, cells
 
 
 def _judge_compounds(data: Path, plan: Plan) -> dict[str, Any]:
-    """Measure every source of vectors in the data folder; the sentence encoder if there is none."""
+    """Measure every source of vectors in the data folder; the sentence encoder if there is none.
+
+    The first source is the paper's row, CBOW; others are named after their files.
+    """
     listed = compounds.read_reddy(data / "reddy.txt")
     names = compounds.wanted(listed)
     frequencies: Mapping[str, float] | None = compounds.packaged_frequencies(names)
     if (data / "frequencies.tsv").is_file():
         frequencies = compounds.read_frequencies(data / "frequencies.tsv")
-    judged = {}
-    for name in ("vectors.vec", "vectors.bin"):
-        if (data / name).is_file():
-            plan.say(f"compounds: vectors of {data / name}")
-            judged[name] = compounds.judge(listed, compounds.vectors_from_file(data / name, names), frequencies)
+    judged: dict[str, Any] = {}
+    for path in (data / name for name in BROUGHT):
+        if path.is_file():
+            plan.say(f"compounds: vectors of {path}")
+            counted = path.with_name(f"{path.stem}_counts.csv")
+            counts = compounds.read_frequencies(counted) if counted.is_file() else None
+            found = vectors.vectors_from_file(path, names)
+            row = path.name if judged else "CBOW"
+            judged[row] = {"source": path.name, **compounds.judge(listed, found, frequencies or counts, counts)}
     if (data / "corpus.txt").is_file():
         plan.say(f"compounds: CBOW over {data / 'corpus.txt'}")
-        vectors, counts = compounds.vectors_from_text(data / "corpus.txt", listed)
-        judged["CBOW"] = compounds.judge(listed, vectors, frequencies or counts)
+        pairs = [(compound.first, compound.second) for compound in listed]
+        found, seen = vectors.vectors_from_text(data / "corpus.txt", pairs)
+        row = "corpus.txt" if judged else "CBOW"
+        judged[row] = {"source": "corpus.txt", **compounds.judge(listed, found, frequencies or seen, seen)}
     if not judged:
         plan.say("compounds: vectors of the sentence encoder")
         try:
-            layers = compounds.vectors_from_encoder(listed)
+            layers = vectors.vectors_from_encoder(names)
         except SpecError as error:
             plan.say(f"compounds: {error}")
             return {}
-        judged = {f"MiniLM {name}": compounds.judge(listed, vectors, frequencies) for name, vectors in layers.items()}
+        judged = {f"MiniLM {name}": compounds.judge(listed, layer, frequencies) for name, layer in layers.items()}
     return judged
 
 
