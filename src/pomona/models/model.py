@@ -57,10 +57,12 @@ class Feed(Protocol):
 
 @dataclass(frozen=True)
 class Shape:
-    """What a module must know of its task: how many words and how many answers there are."""
+    """What a module must know of its task: how many words and how many answers there are, and which, if it is told."""
 
     vocabulary: int
     classes: int
+    words: tuple[str, ...] = ()
+    answers: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

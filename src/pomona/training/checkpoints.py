@@ -77,7 +77,8 @@ def build(recipe: Recipe, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]
     `answers` is how many the data ask for (`Model.asking`); 0 if that is not known.
     """
     with seeded(int(stream_key("first weights", recipe.seed)) >> 1):
-        return model_of(recipe).asking(answers).build(Shape(len(vocabulary), len(outcomes)))
+        shape = Shape(len(vocabulary), len(outcomes), vocabulary, outcomes)
+        return model_of(recipe).asking(answers).build(shape)
 
 
 def load(run: Run, which: str = "best") -> Trained:

@@ -11,6 +11,7 @@ All rows follow from (seed, stage, step) and from the numbers in the state, so a
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pomona.base.arrays import Ints
-from pomona.base.errors import SpecError
+from pomona.base.errors import SpecError, did_you_mean
 from pomona.base.randomness import random_order, stream_key
 from pomona.base.registry import validated
 from pomona.models.model import Model
@@ -55,7 +56,14 @@ def told(stage: Stage, model: Model) -> Any:
         if stage.settings:
             raise stage.error(f"settings = {dict(stage.settings)}: {model.name} has no settings of stages")
         return None
-    return validated(model.stage_settings, stage.settings, f"stage {stage.name!r}")
+    known = [item.name for item in dataclasses.fields(model.stage_settings)]
+    for name in stage.settings:
+        if name not in known:
+            raise stage.error(f"{model.name} has no setting {name!r} of a stage. {did_you_mean(name, known)}")
+    try:
+        return validated(model.stage_settings, stage.settings, model.name)
+    except SpecError as error:
+        raise stage.error(str(error)) from None
 
 
 class Part:

@@ -1,0 +1,270 @@
+"""Shift-reduce: a parser and a cell that learn each other's part, without gold trees, in minutes on one core.
+
+A stack holds vectors. At each step the policy looks at the two topmost ones (l, r) and reduces them to one, or shifts
+the next word:
+
+    e_t = LN(E[t]),    parent = GRC(l, r)                            (`layers.grc`)
+    s = v . gelu(A [l; r] + a) + b,   z = 4 tanh(s / 4),   P(reduce) = sigmoid(z)
+    logit of answer y = (tau / D) <root, e_y>                        the answer y is tied to the word y
+
+So a closed list of value 7 is to become the word 7, which a squared distance (`pull`) also asks for. Answers that are
+no word of the task have a vector of their own. The policy never passes a gradient to the vectors that it reads; z is
+bounded, so it can always still change its mind.
+
+The parser learns from the reward r = max(log p(y), -4) of K trees a sentence, each compared with the mean of the
+others, and from a weak pull to a prior P(reduce). It is trained in stages (`stages`), since cell and parser cannot
+begin together: 1. the cell alone on flat sentences of 4 to 6 words, composed from left to right; 2. the parser alone;
+3. both on a few more words, with the best tree and a sampled one; 4. both on the parser's own trees.
+
+What is given besides sentences and answers: left to right in stage 1, which is the right order for flat lists; the tie
+of answers to words; and a curriculum over lengths. Nothing says what a bracket is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from pomona.base.arrays import Bytes
+from pomona.base.errors import SpecError
+from pomona.models.inputs.sentences import Batch
+from pomona.models.layers.grc import GRC, Tape
+from pomona.models.layers.stack_parser import Stacks
+from pomona.models.model import MODELS, Model, Output, Shape
+from pomona.models.stages import Stage
+
+BOUND = 4.0  # of the policy's logit
+WORST = -4.0  # the least reward of a tree
+FIRST_BIAS = 0.5  # of the policy, which begins with P(reduce) = 0.62
+FIRST_TAU = 4.0
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What a stage may tell the model: which trees it composes, and how the policy learns from them."""
+
+    trees: Literal["policy", "left", "random"] = "policy"  # whose trees: the policy's, left to right, or random ones
+    sampled: int = 1  # trees that are sampled from the policy for each sentence
+    greedy: bool = True  # one more tree, in which every step is the likelier one
+    policy: float = 0.3  # weight of the policy's reward
+    prior: float = 0.75  # P(reduce) to which the policy is pulled ...
+    prior_weight: float = 0.002  # ... with this weight
+    own: float = 0.0  # weight of the cross entropy of the policy with its own likelier steps
+
+    def __post_init__(self) -> None:
+        if self.trees not in ("policy", "left", "random"):
+            raise SpecError(f"trees = {self.trees!r}: must be policy, left or random")
+        if self.sampled < 0 or self.sampled + self.greedy < 1:
+            raise SpecError(f"sampled = {self.sampled}, greedy = {self.greedy}: a sentence needs at least one tree")
+        if not 0 < self.prior < 1:
+            raise SpecError(f"prior = {self.prior}: a probability above 0 and below 1")
+        for name in ("policy", "prior_weight", "own"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise SpecError(f"{name} = {getattr(self, name)}: must be 0 or more")
+
+
+@MODELS.add("shift_reduce")
+@dataclass(frozen=True)
+class ShiftReduceModel(Model):
+    """A gated cell over trees of a shift-reduce policy that learns from reward; solves ListOps without gold trees."""
+
+    gpu = False
+    stage_settings = Learning
+
+    width: int = 64
+    tied: bool = True  # an answer that is a word has the word's vector; False: a linear layer answers
+    pull: float = 0.1  # tied: weight of the squared distance of the root to the vector of the answer
+
+    def stages(self) -> tuple[Stage, ...]:
+        return (
+            Stage(
+                "flat", shortest=4, longest=6, growing=True, steps=4_000, epochs=100, batch=64, rate=3e-3, warmup=100,
+                weight_decay=0.01, clip=1.0, frozen=("policy",), settings={"trees": "left"},
+            ),
+            Stage(
+                "parser", shortest=7, longest=12, steps=400, batch=128, rate=2e-3, clip=1.0, frozen=("words", "cell"),
+                settings={"sampled": 8, "greedy": False, "policy": 1.0, "prior": 0.5, "prior_weight": 0.02},
+            ),
+            Stage("both to 12", longest=12, steps=400, batch=128, rate=2e-3, weight_decay=0.01, clip=1.0),
+            Stage("both to 20", longest=20, steps=400, batch=128, rate=2e-3, weight_decay=0.01, clip=1.0),
+            Stage(
+                "own trees", longest=50, steps=2_000, look=500, batch=128, rate=2e-3, schedule="linear",
+                weight_decay=0.01, clip=1.0,
+                settings={"sampled": 0, "policy": 0.0, "prior_weight": 0.0, "own": 0.1},
+            ),
+        )  # fmt: skip
+
+    def build(self, shape: Shape) -> nn.Module:
+        return ShiftReduceModule(self, shape)
+
+
+class Words(nn.Module):
+    """The vectors of words and of answers, and what a root says of the answers."""
+
+    answer_rows: Tensor
+
+    def __init__(self, settings: ShiftReduceModel, shape: Shape) -> None:
+        super().__init__()
+        self.settings = settings
+        self.leaf = nn.Parameter(torch.randn(shape.vocabulary, settings.width))
+        self.norm = nn.LayerNorm(settings.width)
+        if not settings.tied:
+            self.linear = nn.Linear(settings.width, shape.classes)
+            return
+        place = {word: row for row, word in enumerate(shape.words)}
+        rows = [place.get(str(answer), -1) for answer in shape.answers or [None] * shape.classes]
+        own = iter(range(shape.vocabulary, shape.vocabulary + shape.classes))
+        places = torch.tensor([next(own) if row < 0 else row for row in rows])
+        self.register_buffer("answer_rows", places, persistent=False)
+        self.tau = nn.Parameter(torch.tensor(FIRST_TAU))
+        self.answer = nn.Parameter(torch.randn(rows.count(-1), settings.width)) if -1 in rows else None
+
+    def forward(self) -> Tensor:
+        """The vectors of all words, [words, width]."""
+        return self.norm(self.leaf)
+
+    def logits(self, roots: Tensor, leaves: Tensor) -> Tensor:
+        """[..., width] to [..., classes]; `leaves` are the vectors of all words."""
+        if not self.settings.tied:
+            return self.linear(roots)
+        return self.tau / self.settings.width * roots @ self.answers(leaves).t()
+
+    def answers(self, leaves: Tensor) -> Tensor:
+        """The vectors of the answers, [classes, width]."""
+        known = leaves if self.answer is None else torch.cat([leaves, self.norm(self.answer)])
+        return known[self.answer_rows]
+
+
+class ShiftReduceModule(nn.Module):
+    def __init__(self, settings: ShiftReduceModel, shape: Shape) -> None:
+        super().__init__()
+        width = settings.width
+        self.settings, self.learning = settings, Learning()
+        self.words = Words(settings, shape)
+        self.cell = GRC(width)
+        self.policy = nn.Linear(2 * width, width)
+        self.policy_out = nn.Linear(width, 1)
+        nn.init.constant_(self.policy_out.bias, FIRST_BIAS)
+
+    def begin_stage(self, learning: Learning) -> None:
+        self.learning = learning
+
+    def forward(self, batch: Batch, random: torch.Generator | None = None) -> Output:
+        leaves = self.words()
+        if not self.training:
+            with torch.no_grad():
+                stacks, tape = self.parse(batch, np.arange(len(batch)), None, leaves, keep=False)
+                logits = self.words.logits(tape.vectors[torch.from_numpy(stacks.root)], leaves)
+            return Output(logits, batch.trees(stacks.steps), tape.vectors[torch.from_numpy(stacks.node_at)])
+        learning = self.learning
+        if learning.trees != "policy" and random is not None:
+            return self._given(batch, self._steps(batch, random), leaves)
+        sampled = 0 if random is None else learning.sampled
+        trees = sampled + (learning.greedy or not sampled)  # K
+        sentences = np.tile(np.arange(len(batch)), trees)  # tree k of sentence b is k * sentences + b
+        draws = np.full((trees, 2 * len(batch.flat) - len(batch)), -1.0)  # below 0: greedy
+        if sampled:
+            draws[trees - sampled :] = torch.rand(sampled, draws.shape[1], generator=random, dtype=torch.double).numpy()
+        stacks, tape = self.parse(batch, sentences, draws.ravel(), leaves, keep=True)
+        nodes = tape.nodes(leaves, stacks.height)
+        roots = nodes[torch.from_numpy(stacks.root)]
+        logits = self.words.logits(roots, leaves).view(trees, len(batch), -1)
+        loss, reward = self._loss(roots, logits, batch.targets, leaves)
+        return Output(logits[0], loss=loss, penalty=self._policy_loss(stacks, tape, reward))
+
+    # -- trees ------------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def parse(
+        self, batch: Batch, sentences: npt.NDArray[np.int64], draws: npt.NDArray[np.float64] | None, leaves: Tensor,
+        *, keep: bool,
+    ) -> tuple[Stacks, Tape]:  # fmt: skip
+        """Build a tree for each of these sentences of the batch, with random draws; without them, the greedy one."""
+        stacks = Stacks(batch.flat, batch.start, sentences, len(leaves))
+        tape = Tape(self.cell, leaves, stacks.most, keep=keep)
+        if draws is None:
+            draws = np.full(len(stacks.steps), -1.0)
+        while (asked := stacks.advance(draws)) is not None:
+            nodes, pairs = asked
+            if len(nodes):
+                tape.add(nodes)
+            if len(pairs):
+                stacks.answer(self.score(tape.pairs(torch.from_numpy(pairs))).numpy())
+        return stacks, tape
+
+    def score(self, pairs: Tensor) -> Tensor:
+        """The logit of P(reduce) of pairs of vectors, [pairs, 2 * width]."""
+        s = self.policy_out(nn.functional.gelu(self.policy(pairs)))[:, 0]
+        return BOUND * torch.tanh(s / BOUND)
+
+    def _steps(self, batch: Batch, random: torch.Generator) -> Bytes:
+        """The steps of trees that branch to the left, or of random ones (a fair coin at every choice)."""
+        if self.learning.trees == "left":
+            draws = np.zeros(2 * len(batch.flat) - len(batch))
+        else:
+            draws = torch.rand(2 * len(batch.flat) - len(batch), generator=random, dtype=torch.double).numpy()
+        stacks = Stacks(batch.flat, batch.start, np.arange(len(batch)), len(self.words.leaf))
+        while (asked := stacks.advance(draws)) is not None:
+            stacks.answer(np.zeros(len(asked[1])))
+        return stacks.steps
+
+    def _given(self, batch: Batch, steps: Bytes, leaves: Tensor) -> Output:
+        """The loss of trees that are not the policy's; it learns nothing."""
+        schedule = batch.schedule_of(steps)
+        tape = Tape.of_schedule(self.cell, leaves, schedule, keep=True)
+        nodes = tape.nodes(leaves, np.repeat(np.arange(len(schedule.at) - 1), np.diff(schedule.at)))
+        roots = nodes[torch.from_numpy(schedule.root)]
+        logits = self.words.logits(roots, leaves)
+        loss, _ = self._loss(roots, logits[None], batch.targets, leaves)
+        return Output(logits, loss=loss)
+
+    # -- losses -----------------------------------------------------------------------------------------------------
+
+    def _loss(self, roots: Tensor, logits: Tensor, targets: Tensor, leaves: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss of the cell, to which the better trees of a sentence add more, and the reward, [trees, batch]."""
+        trees, rows, _ = logits.shape
+        asked = targets >= 0
+        wanted = targets.clamp(min=0)
+        log_p = logits.log_softmax(2).gather(2, wanted.expand(trees, rows)[:, :, None])[:, :, 0]
+        each = -log_p
+        if self.settings.tied and self.settings.pull:
+            away = roots.view(trees, rows, -1) - self.words.answers(leaves).detach()[wanted]
+            each = each + self.settings.pull * away.square().mean(2)
+        weight = log_p.detach().softmax(0) * asked
+        return (weight * each).sum() / asked.sum().clamp(min=1), log_p.detach().clamp(min=WORST) * asked
+
+    def _policy_loss(self, stacks: Stacks, tape: Tape, reward: Tensor) -> Tensor | None:
+        """The loss of the policy: its terms are sums over the choices, gathered for each distinct pair."""
+        learning, (trees, rows) = self.learning, reward.shape
+        pair, action, tree = stacks.choices.T
+        if not len(pair):
+            return None
+        count = len(stacks.pairs)
+        number = np.bincount(pair, minlength=count)
+        used = np.flatnonzero(number)
+        z = self.score(tape.pairs(torch.from_numpy(stacks.pairs[used])))
+        log_reduce, log_shift = nn.functional.logsigmoid(z), nn.functional.logsigmoid(-z)
+        loss = z.new_zeros(())
+
+        def gathered(values: npt.NDArray[np.float64]) -> Tensor:
+            return torch.from_numpy(values[used]).to(z)
+
+        if learning.policy and trees > 1:
+            advantage = (reward - reward.mean(0)) * trees / (trees - 1)
+            advantage = (advantage / advantage.std().clamp(min=1)).double().numpy().ravel()[tree]
+            for_reduce = gathered(np.bincount(pair, advantage * action, count))
+            for_shift = gathered(np.bincount(pair, advantage * (1 - action), count))
+            loss = loss - learning.policy * (for_reduce * log_reduce + for_shift * log_shift).sum() / (trees * rows)
+        if learning.prior_weight:
+            p = z.sigmoid()
+            to_prior = p * (log_reduce - np.log(learning.prior)) + (1 - p) * (log_shift - np.log1p(-learning.prior))
+            loss = loss + learning.prior_weight * (gathered(number.astype(float)) * to_prior).sum() / (trees * rows)
+        if learning.own:
+            likelier = torch.where(z.detach() > 0, log_reduce, log_shift)
+            loss = loss - learning.own * (gathered(number.astype(float)) * likelier).sum() / len(pair)
+        return loss
