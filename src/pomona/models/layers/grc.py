@@ -99,9 +99,9 @@ class Tape:
         order = torch.from_numpy(np.argsort(height, kind="stable"))
         ends = np.cumsum(np.bincount(height)).tolist()
         kept = [torch.cat(parts)[order] for parts in zip(*self._kept, strict=True)]
-        weights = (cell.first.weight, cell.first.bias, cell.second.weight, cell.second.bias)
+        weights = [weight for layer in (cell.first, cell.second, cell.norm) for weight in (layer.weight, layer.bias)]
         known = (self, order, ends, torch.cat(self._children)[order], kept)
-        nodes: Tensor = _Nodes.apply(known, leaves, *weights, cell.norm.weight, cell.norm.bias)
+        nodes: Tensor = _Nodes.apply(known, leaves, *weights)  # type: ignore[no-untyped-call]
         return nodes
 
 

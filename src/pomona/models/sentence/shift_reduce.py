@@ -30,7 +30,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from pomona.base.arrays import Bytes
+from pomona.base.arrays import Bytes, Floats, Ints
 from pomona.base.errors import SpecError
 from pomona.models.inputs.sentences import Batch
 from pomona.models.layers.grc import GRC, Tape
@@ -126,13 +126,15 @@ class Words(nn.Module):
 
     def forward(self) -> Tensor:
         """The vectors of all words, [words, width]."""
-        return self.norm(self.leaf)
+        vectors: Tensor = self.norm(self.leaf)
+        return vectors
 
     def logits(self, roots: Tensor, leaves: Tensor) -> Tensor:
         """[..., width] to [..., classes]; `leaves` are the vectors of all words."""
-        if not self.settings.tied:
-            return self.linear(roots)
-        return self.tau / self.settings.width * roots @ self.answers(leaves).t()
+        if self.settings.tied:
+            return self.tau / self.settings.width * roots @ self.answers(leaves).t()
+        logits: Tensor = self.linear(roots)
+        return logits
 
     def answers(self, leaves: Tensor) -> Tensor:
         """The vectors of the answers, [classes, width]."""
@@ -251,7 +253,7 @@ class ShiftReduceModule(nn.Module):
         log_reduce, log_shift = nn.functional.logsigmoid(z), nn.functional.logsigmoid(-z)
         loss = z.new_zeros(())
 
-        def gathered(values: npt.NDArray[np.float64]) -> Tensor:
+        def gathered(values: Ints | Floats) -> Tensor:
             return torch.from_numpy(values[used]).to(z)
 
         if learning.policy and trees > 1:
