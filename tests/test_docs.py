@@ -140,7 +140,7 @@ def test_the_eight_lines_of_the_readme_run(
     (block,) = PYTHON.findall(README.read_text(encoding="utf-8"))
     exec(compile(block, "README.md", "exec"), {})
     shown = capsys.readouterr().out
-    assert "effective depth" in shown
+    assert "evaluator that opens" in shown
     assert Path(shown.splitlines()[-1]).is_file()
 
 

@@ -77,6 +77,17 @@ def test_entries_of_today_are_read_as_they_are() -> None:
     assert as_evaluation(json.loads(json.dumps(entry))) == entry
 
 
+DEPTH = {
+    "depth": 3, "interval": [3, 3], "fits": True, "unlike": [], "rival": "look-up table", "contested": 1,
+    "explained": 1.0, "margin": 0.1, "agreement": [0.5, 1.0],
+}  # fmt: skip
+
+
+def test_an_effective_depth_of_an_earlier_version_is_read() -> None:
+    entry = {"accuracy": 0.5, "rows": 4, "by": {}, "effective_depth": [DEPTH]}
+    assert as_evaluation(entry) == entry
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -89,6 +100,8 @@ def test_entries_of_today_are_read_as_they_are() -> None:
         {"measures": {"topsim": 0.5}},
         {"effective_depth": [{"depth": 3}]},
         {"effective_depth": 3},
+        {"effective_depth": [{**DEPTH, "mixture": {"shares": [{"name": "noise", "share": "much"}]}}]},
+        {"effective_depth": [{**DEPTH, "chance": "x"}]},
         {"by_length": {"<20": [1]}},
         {"f1_gold": "x"},
         {"by_depth": {"3": [1, 2]}},

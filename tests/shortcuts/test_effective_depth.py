@@ -14,6 +14,7 @@ from pomona.data.answers import answers_given, asked
 from pomona.data.task import TASKS
 from pomona.shortcuts import ladder as shortcuts
 from pomona.shortcuts.effective_depth import EVERYTHING, contested, effective_depth
+from pomona.shortcuts.verdicts import percent
 
 
 @cache
@@ -47,7 +48,8 @@ def test_k_is_recovered(kind: str, noise: float) -> None:
             assert found.depth == k or (kind == "listops" and k > 6)  # few trees of ListOps tell 7 from 8 and 9
             assert found.noise == pytest.approx(0.9 * noise, abs=0.03)
             assert found.margin > 0
-            assert str(found).startswith("effective depth")
+            assert str(found).startswith(f"acts {'like' if noise else 'exactly like'} an evaluator that opens ")
+            assert found.details.startswith(f"effective depth {found.depth:.0f} (95 % interval")
 
 
 @pytest.mark.parametrize("kind", ["listops", "min-max", "first-last"])
@@ -75,7 +77,8 @@ def test_none_of_these(kind: str) -> None:
         assert predictions is not None
         found = effective_depth(test, predictions, train=train)
         assert not found.fits, name
-        assert str(found).startswith("none of these: "), name
+        assert found.details.endswith("; ".join(found.unlike))
+        assert "look random" not in found.sentence
         assert found.as_dict()["fits"] is False
 
 
@@ -107,8 +110,8 @@ def test_beyond_the_training_depth() -> None:
         assert found is not None
         assert found.exceeds is exceeds
         assert found.examples == len(test)
-        words = "exceeds the" if exceeds else "does not exceed the"
-        assert f"the accuracy {found.accuracy:.1%} {words} {found.truncated:.1%} of an evaluator" in str(found)
+        assert f"right on {percent(found.accuracy)}, an evaluator that stops at that depth on" in str(found)
+        assert str(found).endswith(": it generalises over depth") is exceeds
     with pytest.raises(MeasureError, match="no example is deeper than the training depth 12"):
         effective_depth(test, answers[:, :, 4], train=train, train_depth=12)
     with pytest.raises(MeasureError, match="train_depth = 40"):

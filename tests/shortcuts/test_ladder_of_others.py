@@ -35,7 +35,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert shown.exit_code == 0, shown.output
     assert "top 2 levels" in shown.output
     assert "█" in shown.output
-    assert "tree 2: effective depth" in shown.output
+    assert "On tree 2 the model acts" in shown.output
     assert (tmp_path / "ladder.svg").read_text().startswith("<svg")
     machine = json.loads(CliRunner().invoke(app, [*command, "--json"]).output)
     assert machine["rungs"][-1]["per_question"] == [1.0, 1.0]

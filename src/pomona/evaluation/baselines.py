@@ -24,7 +24,7 @@ from pomona.base.errors import MeasureError, PomonaError
 from pomona.data.corpus import Corpus
 from pomona.data.sources import training_for
 from pomona.data.task import TASKS, Task, generate
-from pomona.shortcuts.effective_depth import EffectiveDepth, effective_depth
+from pomona.shortcuts.effective_depth import EffectiveDepth, Evaluators
 from pomona.shortcuts.ladder import Ladder, ladder
 from pomona.training.recipe import Recipe
 
@@ -59,12 +59,15 @@ class Baselines:
 
     def depths(self, given: Ints) -> tuple[EffectiveDepth, ...]:
         """The effective depth of answers (positions among the outcomes, [examples, questions]), for each question."""
-        outcomes = [*self.corpus.outcomes, None]  # -1, unparsed, reads the last one
-        answers = [[outcomes[position] for position in row] for row in given.tolist()]
         return tuple(
-            effective_depth(self.corpus, answers, train=self.train, question=question, train_depth=self.train_depth)
+            self._evaluators.explain(given[:, question], question, self.train_depth)
             for question in range(given.shape[1])
         )
+
+    @cached_property
+    def _evaluators(self) -> Evaluators:
+        """The truncated evaluators and look-ups, which are the same for every model."""
+        return Evaluators.of(self.corpus, self.train)
 
 
 def learning_examples(corpus: Corpus, recipes: Sequence[Recipe] = ()) -> Corpus | None:

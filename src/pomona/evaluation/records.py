@@ -146,6 +146,21 @@ def _readable_depth(depth: Any) -> bool:
         and isinstance(depth.get("agreement"), list)
         and bool(depth["agreement"])
         and all(share is not None and is_number(share) for share in depth["agreement"])
+        and is_number(depth.get("chance"))
+        and is_number(depth.get("rows"))
+        and is_number(depth.get("unparsed"))
+        and (depth.get("mixture") is None or _readable_mixture(depth["mixture"]))
+    )
+
+
+def _readable_mixture(mixture: Any) -> bool:
+    shares = mixture.get("shares") if isinstance(mixture, dict) else None
+    return isinstance(shares, list) and all(
+        isinstance(share, dict)
+        and isinstance(share.get("name"), str)
+        and isinstance(share.get("levels"), list)
+        and all(share.get(key) is not None and is_number(share[key]) for key in ("share", "low", "high"))
+        for share in shares
     )
 
 

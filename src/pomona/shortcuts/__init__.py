@@ -5,6 +5,8 @@
     truncation        evaluators that open only the top levels of a tree
     enumeration       the same for operators and values of any kind, with a bound on the cost
     effective_depth   how many levels a model's answers make use of
+    mixture           shares of evaluators, a shortcut and noise that explain the answers together
+    verdicts          both in one plain sentence
 
 For users: `pm.shortcuts.best_accuracy` and `copy_ceiling`, beside `pm.ladder`. Modules of Pomona import from the files
 themselves. This room imports `base`, `trees` and `data`.

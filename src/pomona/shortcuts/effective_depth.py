@@ -2,7 +2,7 @@
 
     >>> test, train = pm.generate("listops/d20s", split="test"), pm.generate("listops/d20s")
     >>> print(effective_depth(test, predictions, train=train))
-    effective depth 2 (95 % interval 2 to 2): ...
+    acts like an evaluator that opens 2 levels: 82 % of its answers; the others look random
 
 T_k(x) is the answer of the evaluator that opens the top k levels (`shortcuts.truncation`, and `shortcuts.enumeration`
 for operators of your own); T_inf is the right answer. Accuracy alone cannot tell which of them a model resembles,
@@ -11,12 +11,15 @@ share of answers replaced at random. The likelihood grows with the number of ans
 one that agrees most often. Another k' stays in the interval unless an exact sign test rejects it. The test asks, over
 the examples where T_k and T_k' differ, which of the two the predictor followed.
 
-The best k need not be a good description. The result is "none of these" when one of three things holds:
+The best k need not be an exact match. `unlike` gives the reasons, if one of three things holds:
 
     few       the best evaluator gives no more than half of the answers
-    rival     a look-up table (most frequent answer, root operator, root list) agrees with more of them
+    rival     a shortcut (most frequent answer, root operator, root list, a task's own) agrees with more of them
     pattern   whether the predictor follows T_k depends on the example: on T_k's answer, its root operator, its depth,
               or on how many of the other evaluators say the same. Random noise does not depend on the example.
+
+`sentence` says what that means in plain words (`shortcuts.verdicts`), `details` gives the numbers and tests behind it,
+and `mixture` describes what no single depth does (`shortcuts.mixture`).
 
 Accuracy beyond the training depth counts as generalisation over depth only if it exceeds that of T_k with k = that
 depth on the same examples (`train_depth`).
@@ -26,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,12 +40,15 @@ from pomona.base.errors import MeasureError
 from pomona.data.answers import answers_given, asked
 from pomona.data.corpus import Corpus
 from pomona.shortcuts import ladder as shortcuts
+from pomona.shortcuts.mixture import Mixture, mixture
+from pomona.shortcuts.verdicts import ENOUGH, percent, sentence
+from pomona.trees.values import labels_of
 
 EVERYTHING = float("inf")
 LEVELS = 12
 LEVEL = 0.05  # significance level of the sign tests behind the interval
+ALONE = 0.99  # a mixture in which one component has more than this says nothing new
 STRANGE = 1e-4  # significance level of the four tests for a pattern; low, so that false alarms are rare
-ENOUGH = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +66,12 @@ class Beyond:
         return bool(self.interval[0] > 0)
 
     def __str__(self) -> str:
-        low, high = self.interval
-        word = "exceeds" if self.exceeds else "does not exceed"
+        low, high = (100 * bound for bound in self.interval)
+        verdict = "it generalises over depth" if self.exceeds else "no sign of generalisation over depth"
         return (
-            f"beyond depth {self.train_depth} ({self.examples:,} examples) the accuracy {self.accuracy:.1%} {word} the "
-            f"{self.truncated:.1%} of an evaluator that stops there (difference {low:+.1%} to {high:+.1%})"
+            f"On the {self.examples:,} examples deeper than {self.train_depth}, the depth of training, it is right on "
+            f"{percent(self.accuracy)}, an evaluator that stops at that depth on {percent(self.truncated)} (difference "
+            f"{low:+.1f} to {high:+.1f} points): {verdict}"
         )
 
 
@@ -78,8 +86,13 @@ class EffectiveDepth:
     explained: float  # share of the contested answers that the best evaluator gives
     rival: str
     margin: float  # share of answers of the best evaluator minus that of the rival
-    unlike: tuple[str, ...]  # why no evaluator is a good description; empty if one is
+    unlike: tuple[str, ...]  # why no evaluator is an exact match; empty if one is
     beyond: Beyond | None
+    rows: int
+    unparsed: int  # answers that cannot be read
+    chance: float  # agreement with the best evaluator if the answers did not depend on the examples
+    constant: str | None  # the answer, if it is the same for every example
+    mixture: Mixture
 
     @property
     def fits(self) -> bool:
@@ -90,20 +103,33 @@ class EffectiveDepth:
         """The share of answers that the best evaluator does not give."""
         return float(1 - self.agreement.max())
 
-    def __str__(self) -> str:
+    @cached_property
+    def sentence(self) -> str:
+        """What the model acts like, in plain words."""
+        return sentence(self._numbers())
+
+    @property
+    def details(self) -> str:
+        """The numbers and tests behind the sentence."""
         low, high = (_named(bound) for bound in self.interval)
-        head = f"effective depth {_named(self.depth)} (95 % interval {low} to {high})"
-        if not self.fits:
-            head = f"none of these: {'; '.join(self.unlike)}. Nearest: {head}"
-        lines = [
-            f"{head}: the evaluator gives {self.agreement.max():.1%} of the answers, {self.explained:.1%} of the "
-            f"{self.contested:,} on which evaluators differ; {self.margin:+.1%} against the best shortcut, "
-            f"{self.rival}",
-        ]
+        words = (
+            f"effective depth {_named(self.depth)} (95 % interval {low} to {high}): the evaluator gives "
+            f"{self.agreement.max():.1%} of the answers, {self.explained:.1%} of the {self.contested:,} on which "
+            f"evaluators differ; {self.margin:+.1%} against the best shortcut, {self.rival}"
+        )
+        return words if self.fits else f"{words}. Not an exact match: {'; '.join(self.unlike)}"
+
+    def __str__(self) -> str:
+        lines = [self.sentence]
+        if max(share.share for share in self.mixture.shares) < ALONE:
+            lines.append(f"As a mixture: {self.mixture}")
         return "\n".join([*lines, *([str(self.beyond)] if self.beyond else [])])
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; infinity is the word "everything"."""
+        return {"sentence": self.sentence, **self._numbers(), "mixture": self.mixture.as_dict()}
+
+    def _numbers(self) -> dict[str, Any]:
         beyond = self.beyond
         return {
             "depth": _plain(self.depth),
@@ -116,6 +142,10 @@ class EffectiveDepth:
             "explained": round(self.explained, 6),
             "rival": self.rival,
             "margin": round(self.margin, 6),
+            "rows": self.rows,
+            "unparsed": self.unparsed,
+            "chance": round(self.chance, 6),
+            "constant": self.constant,
             "beyond": None
             if beyond is None
             else {
@@ -152,37 +182,89 @@ def effective_depth(
     `question` chooses the tree. `by_hand` uses heuristics for cut lists instead of priors (`shortcuts.truncation`).
     Priors and look-up tables are learnt from `train`.
     """
-    questions = asked(corpus).shape[1]
-    if questions != corpus.width:
-        raise MeasureError(
-            f"effective depth needs one question for each tree; here are {questions} about {corpus.width} trees"
+    evaluators = Evaluators.of(corpus, train, levels=levels, by_hand=by_hand)
+    return evaluators.explain(answers_given(corpus, predictions)[:, question], question, train_depth)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluators:
+    """What all truncated evaluators and the shortcuts answer to a corpus: computed once, to explain many models."""
+
+    corpus: Corpus
+    truth: Ints  # [examples, questions]
+    truncated: Ints  # [examples, questions, levels + 1]
+    rivals: Mapping[str, Ints]  # [examples, questions] each
+
+    @classmethod
+    def of(cls, corpus: Corpus, train: Corpus | None, *, levels: int = LEVELS, by_hand: bool = False) -> Evaluators:
+        truth = asked(corpus)
+        questions = truth.shape[1]
+        if questions != corpus.width:
+            raise MeasureError(
+                f"effective depth needs one question for each tree; here are {questions} about {corpus.width} trees"
+            )
+        truncated = shortcuts.evaluations(corpus, train, levels, by_hand=by_hand)
+        rungs = shortcuts.lookups(corpus, train, own=True)
+        return cls(corpus, truth, truncated, {rung.name: rung.answers for rung in rungs if rung.answers is not None})
+
+    def explain(self, given: Ints, question: int = 0, train_depth: int | None = None) -> EffectiveDepth:
+        """The effective depth of answers to one question, as positions among the outcomes, -1 where unparsed."""
+        answers, truth = self.truncated[:, question], self.truth[:, question]
+        levels = answers.shape[1] - 1
+        family = np.column_stack([answers, truth])  # [examples, levels + 2]
+        follows = (family == given[:, None]) & (given[:, None] >= 0)  # an unparsed answer follows nothing
+        agreement = follows.mean(axis=0)
+        # On a tie with T_inf, this corpus cannot show that the predictor opens less than everything.
+        best = levels + 1 if agreement[-1] == agreement.max() else int(np.argmax(agreement))
+        kept = [other for other in range(family.shape[1]) if not _rejected(family, follows, best, other)]
+        contested = (family != truth[:, None]).any(axis=1)
+        agrees = {
+            name: (looked_up[:, question] == given) & (looked_up[:, question] >= 0)
+            for name, looked_up in self.rivals.items()
+        }
+        rival = max(agrees, key=lambda name: float(agrees[name].mean()))
+        kinds = np.unique(given)
+        beside = np.column_stack([family, self.rivals[rival][:, question]])
+        return EffectiveDepth(
+            depth=_depth(best, levels),
+            interval=(_depth(min(kept), levels), _depth(max(kept), levels)),
+            agreement=agreement,
+            contested=int(contested.sum()),
+            explained=float(follows[contested, best].mean()) if contested.any() else 1.0,
+            rival=rival,
+            margin=float(agreement[best] - agrees[rival].mean()),
+            unlike=tuple(_unlike(_sides(self.corpus, question, family, best), follows[:, best], agrees[rival], rival)),
+            beyond=None if train_depth is None else self._beyond(question, given, train_depth),
+            rows=len(given),
+            unparsed=int((given < 0).sum()),
+            chance=_chance(given, family[:, best]),
+            constant=labels_of(self.corpus.outcomes)[kinds[0]] if len(kinds) == 1 and kinds[0] >= 0 else None,
+            mixture=mixture(beside, given, rival, 1 / max(1, len(np.unique(truth)))),
         )
-    given = answers_given(corpus, predictions)[:, question]
-    answers = shortcuts.evaluations(corpus, train, levels, by_hand=by_hand)[:, question]
-    truth = asked(corpus)[:, question]
-    family = np.column_stack([answers, truth])  # [examples, levels + 2]
-    follows = (family == given[:, None]) & (given[:, None] >= 0)  # an unparsed answer follows nothing
-    agreement = follows.mean(axis=0)
-    # On a tie with T_inf, this corpus cannot show that the predictor opens less than everything.
-    best = levels + 1 if agreement[-1] == agreement.max() else int(np.argmax(agreement))
-    kept = [other for other in range(family.shape[1]) if not _rejected(family, follows, best, other)]
-    contested = (family != truth[:, None]).any(axis=1)
-    rivals = {
-        rung.name: rung.answers[:, question] for rung in shortcuts.lookups(corpus, train) if rung.answers is not None
-    }
-    agrees = {name: (looked_up == given) & (looked_up >= 0) for name, looked_up in rivals.items()}
-    rival = max(agrees, key=lambda name: float(agrees[name].mean()))
-    return EffectiveDepth(
-        depth=_depth(best, levels),
-        interval=(_depth(min(kept), levels), _depth(max(kept), levels)),
-        agreement=agreement,
-        contested=int(contested.sum()),
-        explained=float(follows[contested, best].mean()) if contested.any() else 1.0,
-        rival=rival,
-        margin=float(agreement[best] - agrees[rival].mean()),
-        unlike=tuple(_unlike(_sides(corpus, question, family, best), follows[:, best], agrees[rival], rival)),
-        beyond=None if train_depth is None else _beyond(corpus, question, answers, given, truth, train_depth, levels),
-    )
+
+    def _beyond(self, question: int, given: Ints, train_depth: int) -> Beyond:
+        levels = self.truncated.shape[2] - 1
+        if not 0 <= train_depth <= levels:
+            raise MeasureError(f"train_depth = {train_depth}: the evaluators stop at 0 to {levels} levels")
+        deeper = self.corpus.tree_nesting[:, question] > train_depth
+        count = int(deeper.sum())
+        if not count:
+            raise MeasureError(f"no example is deeper than the training depth {train_depth}")
+        truth = self.truth[:, question]
+        right = (given == truth)[deeper]
+        stopped = (self.truncated[:, question, train_depth] == truth)[deeper]
+        difference = right.astype(float) - stopped
+        spread = 1.96 * float(difference.std() / np.sqrt(count))
+        middle = float(difference.mean())
+        bounds = (middle - spread, middle + spread)
+        return Beyond(train_depth, count, float(right.mean()), float(stopped.mean()), bounds)
+
+
+def _chance(given: Ints, answers: Ints) -> float:
+    """How often two columns of answers would agree if they were independent."""
+    kinds = int(max(given.max(), answers.max())) + 2
+    shares = [np.bincount(column + 1, minlength=kinds)[1:] / len(column) for column in (given, answers)]
+    return float(shares[0] @ shares[1])
 
 
 def contested(corpus: Corpus, *, train: Corpus | None = None, levels: int = LEVELS, question: int = 0) -> Bools:
@@ -256,19 +338,3 @@ def _homogeneous(groups: Ints, followed: Bools) -> float:
     from scipy import stats
 
     return float(stats.chi2_contingency(table, correction=False).pvalue)
-
-
-def _beyond(
-    corpus: Corpus, question: int, answers: Ints, given: Ints, truth: Ints, train_depth: int, levels: int
-) -> Beyond | None:
-    if not 0 <= train_depth <= levels:
-        raise MeasureError(f"train_depth = {train_depth}: the evaluators stop at 0 to {levels} levels")
-    deeper = corpus.tree_nesting[:, min(question, corpus.width - 1)] > train_depth
-    count = int(deeper.sum())
-    if not count:
-        raise MeasureError(f"no example is deeper than the training depth {train_depth}")
-    right, stopped = (given == truth)[deeper], (answers[:, train_depth] == truth)[deeper]
-    difference = right.astype(float) - stopped
-    spread = 1.96 * float(difference.std() / np.sqrt(count))
-    middle = float(difference.mean())
-    return Beyond(train_depth, count, float(right.mean()), float(stopped.mean()), (middle - spread, middle + spread))

@@ -150,9 +150,15 @@ def _evaluable(corpus: Corpus) -> bool:
     return True
 
 
-def lookups(corpus: Corpus, train: Corpus | None = None) -> list[Rung]:
-    """The rungs that only look answers up: the most frequent answer, by root operator, and by the root's list."""
-    return list(_lookups(Learner(corpus, train)))
+def lookups(corpus: Corpus, train: Corpus | None = None, *, own: bool = False) -> list[Rung]:
+    """The rungs that only look answers up: the most frequent answer, by root operator, and by the root's list.
+
+    With `own`, those of the corpus's task as well.
+    """
+    learn = Learner(corpus, train)
+    informations = task_class(corpus).shortcuts if own else {}
+    more = [learn.table(name, _first_line(keys), keys, root_operators) for name, keys in informations.items()]
+    return [*_lookups(learn), *more]
 
 
 def _lookups(learn: Learner) -> Iterable[Rung]:

@@ -211,7 +211,7 @@ def _meaning(runs: dict[str, Path], corpora: dict[str, Corpus]) -> dict[str, Eva
     terminal.out.print(terminal.table(None, columns, rows))
     for name, one in found.items():
         for depth in one.depths:
-            terminal.out.print(f"\n[bold]{name}[/bold]: {terminal.plain(depth, lines=True)}")
+            terminal.out.print(f"\n[bold]{name}[/bold] {terminal.plain(depth, lines=True)}")
     return found
 
 

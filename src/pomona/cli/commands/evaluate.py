@@ -60,6 +60,7 @@ def evaluate(
         list[str] | None,
         typer.Option("--import", help="A module of yours with the run's model or a measure; its code runs."),
     ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Also the tests behind the effective depth.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
     """Accuracy with intervals, overall and by length, depth, operator and arity, beside simple baselines.
@@ -101,7 +102,7 @@ def evaluate(
     if as_json:
         terminal.emit_json(evaluation.as_dict())
         return
-    _print(evaluation)
+    _print(evaluation, verbose=verbose)
     if save is not None:
         terminal.out.print(f"\nWrote {terminal.plain(save)}")
 
@@ -151,7 +152,7 @@ _TREES = {
 }
 
 
-def _print(evaluation: Evaluation) -> None:
+def _print(evaluation: Evaluation, *, verbose: bool) -> None:
     from pomona.evaluation.evaluation import GROUPINGS
 
     low, high = evaluation.accuracy.interval
@@ -176,8 +177,10 @@ def _print(evaluation: Evaluation) -> None:
     if evaluation.ladder is not None:
         _print_ladder(evaluation)
     for number, depth in enumerate(evaluation.depths, 1):
-        which = f"{asked} {number}: " if len(evaluation.depths) > 1 else ""
-        terminal.out.print(f"\n{which}{terminal.plain(depth, lines=True)}")
+        model = f"On {asked} {number} the model" if len(evaluation.depths) > 1 else "The model"
+        terminal.out.print(f"\n{model} {terminal.plain(depth, lines=True)}")
+        if verbose:
+            terminal.out.print(terminal.plain(depth.details))
     for name, values in evaluation.measures.items():
         print_measure(name, values)
     for note in evaluation.notes:

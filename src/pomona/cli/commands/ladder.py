@@ -87,8 +87,8 @@ def ladder(
         return
     _print(made, asked)
     for number, one in enumerate(depths):
-        name = f"{asked} {number + 1}: " if len(depths) > 1 else ""
-        terminal.out.print(f"\n{name}{terminal.plain(one)}")
+        model = f"On {asked} {number + 1} the model" if len(depths) > 1 else "The model"
+        terminal.out.print(f"\n{model} {terminal.plain(one, lines=True)}")
     for note in notes:
         terminal.out.print(f"\n{terminal.plain(note)}")
     if plot is not None:
