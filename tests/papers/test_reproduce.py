@@ -16,7 +16,9 @@ from pomona.data import formats
 from pomona.data.task import generate
 from pomona.evaluation.accuracy import accuracy, wilson
 from pomona.evaluation.subjects import evaluate
-from pomona.papers import listops_2018
+from pomona.papers.listops_2018.paper import best_on_dev
+from pomona.papers.listops_2018.recipes import PRINTED
+from pomona.papers.listops_2018.recipes import recipes as listops_recipes
 from pomona.papers.reproduce import reproduce
 from pomona.training.predictions import Predictions
 from pomona.training.recipe import Recipe
@@ -75,10 +77,10 @@ def trees_of(corpus, trees):
 
 
 def test_every_row_of_the_paper_has_recipes_or_needs_none():
-    rows = {row for _, row, _, _ in listops_2018.PRINTED}
-    assert rows - {"Random Trees", "Ground-Truth Trees", "training set"} == set(listops_2018.recipes("cpu"))
+    rows = {row for _, row, _, _ in PRINTED}
+    assert rows - {"Random Trees", "Ground-Truth Trees", "training set"} == set(listops_recipes("cpu"))
     for budget in ("smoke", "cpu", "paper"):
-        for recipes in listops_2018.recipes(budget).values():
+        for recipes in listops_recipes(budget).values():
             assert len({recipe.key for recipe in recipes}) == len(recipes)
             for recipe in recipes:
                 assert recipe.longest == 50  # the paper's filter
@@ -91,7 +93,7 @@ def test_the_drawn_run_is_the_best_on_dev(tmp_path):
     for seed, dev in enumerate((0.5, 0.9, 0.7)):
         runs.append(Run.open(tmp_path / str(seed), Recipe("lstm", seed=seed)))
         runs[-1].write("summary.json", {"dev": dev})
-    assert listops_2018.best_on_dev(runs) is runs[1]
+    assert best_on_dev(runs) is runs[1]
 
 
 def test_what_was_not_trained_is_not_filled_in(data_folder, tmp_path, monkeypatch):

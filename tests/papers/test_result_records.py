@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pomona.base.registry import parse_settings
-from pomona.papers import fair_nli_2019, listops_2018  # noqa: F401
+from pomona.papers import fair_nli_2019  # noqa: F401
 from pomona.papers.fair_nli_2019.recipes import trials
+from pomona.papers.listops_2018.recipes import recipes as listops_recipes
 from pomona.papers.records import GAIN, Record, joined, recipe_key, rising, train_command, training
 from pomona.papers.reproduce import Plan, _kept_cells
 from pomona.training.recipe import Recipe
@@ -70,7 +71,7 @@ def test_seeds_do_not_count_in_the_key_of_a_recipe() -> None:
 
 
 def planned() -> list[Recipe]:
-    of_listops = [recipe for some in listops_2018.recipes("cpu").values() for recipe in some]
+    of_listops = [recipe for some in listops_recipes("cpu").values() for recipe in some]
     return [*of_listops, *(recipe for trial in trials("cpu") for recipe in trial.recipes[-1:])]
 
 

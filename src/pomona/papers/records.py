@@ -13,6 +13,8 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from math import sqrt
+from statistics import fmean, stdev
 from typing import Any
 
 from pomona.base.errors import SpecError
@@ -61,6 +63,16 @@ def training(recipe: Recipe, records: Sequence[Mapping[str, Any]]) -> dict[str, 
         "seen": None if rows is None else looks * rows,
         "still_rising": sum(map(rising, records)) if records else None,
     }
+
+
+def interval(values: Sequence[float]) -> list[float] | None:
+    """The 95 % interval of a mean over runs (Student's); None for a single run."""
+    if len(values) < 2:
+        return None
+    from scipy.stats import t
+
+    half = float(t.ppf(0.975, len(values) - 1)) * stdev(values) / sqrt(len(values))
+    return [round(fmean(values) - half, 3), round(fmean(values) + half, 3)]
 
 
 def rising(entry: Mapping[str, Any]) -> bool:

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from math import sqrt
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from pomona.evaluation.baselines import Baselines, learning_examples
 from pomona.papers.fair_nli_2019.recipes import FREE, PRINTED, ROWS, Trial, trials
 from pomona.papers.fair_nli_2019.search import over_splits, search
 from pomona.papers.fair_nli_2019.verdicts import CLAIMS
-from pomona.papers.records import Record, joined, record, training
+from pomona.papers.records import Record, interval, joined, record, training
 from pomona.papers.reproduce import PAPERS, Cell, Paper, Plan
 from pomona.tasks.fair_nli.logic.fragment import TARGETS
 from pomona.training.recipe import Recipe
@@ -192,15 +191,8 @@ def _cell(
     if shown:
         cell["measured"] = round(fmean(shown), 3)
     cell["printed_interval"] = printed[1] if printed else None
-    half = _student(len(shown)) * stdev(shown) / sqrt(len(shown)) if len(shown) > 1 else None
-    cell["interval"] = None if half is None else [round(fmean(shown) - half, 3), round(fmean(shown) + half, 3)]
+    cell["interval"] = interval(shown)
     return cell
-
-
-def _student(runs: int) -> float:
-    from scipy.stats import t
-
-    return float(t.ppf(0.975, runs - 1))
 
 
 def _grid_cells(plan: Plan) -> list[Cell]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pomona.papers.reproduce import PAPERS, Paper, Plan
+from pomona.papers.tre_2019.verdicts import CLAIMS
 
 
 @PAPERS.add("tre_2019")
@@ -21,6 +22,7 @@ class Tre2019(Paper):
 
     title = "Measuring Compositionality in Representation Learning"
     places = ("dynamics", "compounds", "similarity", "game")
+    claims = CLAIMS
 
     def measure(self, plan: Plan) -> dict[str, Any]:
         from pomona.papers.tre_2019.experiments import measure
