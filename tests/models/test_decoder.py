@@ -164,7 +164,7 @@ def decoder_about(module, batch):
     from pomona.models.sequence.seq2seq_lstm import BatchDecoder
 
     states, h, c = module.encode(batch)
-    return BatchDecoder(module.heads, states, h, c, batch.inside, 0.0, None)
+    return BatchDecoder(module.heads, batch.beside(states), h, c, batch.inside, 0.0, None)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pomona.papers.orchard_2021 import paper
-from pomona.papers.orchard_2021.paper import recipes
+from pomona.papers.orchard_2021.recipes import recipes
 from pomona.papers.orchard_2021.trends import Curve, trends
 from pomona.papers.reproduce import BUDGETS, reproduce
 from pomona.training.checkpoints import model_of
@@ -14,12 +14,15 @@ from pomona.training.checkpoints import model_of
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_every_row_has_recipes_whose_models_can_be_built(budget):
     planned = recipes(budget)
-    assert len(planned) == 12 + 4 + 12
+    assert len(planned) == 12 + 6 + 4 + 12
     for some in planned.values():
         for recipe in some:
             model_of(recipe)
     if budget == "cpu":
-        assert all(len(planned[row]) == 2 for row in planned if row.split()[0] in ("LSTM", "Transformer", "Oracle"))
+        assert all(len(planned[row]) >= 2 for row in planned if row.split()[0] in ("LSTM", "Transformer", "Oracle"))
+        assert {len(planned[f"LSTM hard {family}"]) for family in ("min-max", "first-last")} == {3}
+        lstms = [recipe for row in planned for recipe in planned[row] if row.startswith("LSTM")]
+        assert not any(recipe.settings["bidirectional"] for recipe in lstms)
         assert all(recipe.fresh for some in planned.values() for recipe in some)
 
 

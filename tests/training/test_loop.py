@@ -17,10 +17,12 @@ import torch
 from pomona.base.errors import RunError, SpecError
 from pomona.data import formats
 from pomona.data.task import generate
-from pomona.training.checkpoints import load
-from pomona.training.loop import Trainer, learning_rate, train
+from pomona.training.checkpoints import load, to_extend
+from pomona.training.loop import Trainer, train
 from pomona.training.predict import predict
+from pomona.training.recipe import Recipe
 from pomona.training.run import Run
+from pomona.training.schedules import cooled, learning_rate
 from training_material import SMALL, WHICH, Killed, assert_same_bits, kill_at, weights
 
 
@@ -211,6 +213,62 @@ def test_a_cosine_falls_from_the_rate_to_a_hundredth_of_it(tmp_path):
     steps, last = run.summary["steps"], run.curve[-1]["rate"]
     assert last == learning_rate(recipe, steps - 1, steps)
     assert 1e-4 < last < 2e-4
+
+
+COOLING = dataclasses.replace(SMALL, schedule="cooldown", warmup=5, epochs=4)
+
+
+def test_a_cooldown_keeps_the_rate_and_then_falls_in_a_straight_line(tmp_path):
+    factors = [cooled(dataclasses.replace(COOLING, epochs=10), done) for done in (0, 3.5, 7, 7.75, 8.5, 9.75, 10)]
+    assert factors == pytest.approx([1, 1, 1, 0.75, 0.5, 1 / 12, 0])
+    rates = [entry["rate"] for entry in train(COOLING, tmp_path / "run").curve]
+    assert rates[:2] == [COOLING.rate] * 2
+    assert 0 < rates[3] < rates[2] < COOLING.rate
+
+
+@pytest.mark.parametrize("killed", [None, 2, 3])
+def test_a_run_that_begins_where_a_shorter_one_stood_has_the_bits_of_one_trained_from_nothing(
+    tmp_path, monkeypatch, killed
+):
+    """Also if the shorter one was killed while the state before its cool-down was being kept."""
+    longer = dataclasses.replace(COOLING, epochs=6)
+    whole = train(longer, tmp_path / "whole")
+    folder = tmp_path / "short"
+    if killed is not None:
+        steps = whole.curve[1]["step"] + (killed - 2)  # at the end of the last epoch of full rate, and a step later
+        with pytest.raises(Killed):
+            train(COOLING, folder, save_every=0.0, progress=kill_at(steps))
+    shorter = train(COOLING, folder)
+    assert to_extend(longer, tmp_path.iterdir()).folder == folder
+    seen = []
+    extended = train(longer, tmp_path / "long", after=shorter, progress=seen.append)
+    assert_same_bits(extended, whole)
+    assert seen[0].epoch == COOLING.cooldown_at == 2
+    assert to_extend(dataclasses.replace(longer, epochs=8), tmp_path.iterdir()).recipe.epochs == 6
+    assert to_extend(dataclasses.replace(longer, rate=0.1), tmp_path.iterdir()) is None
+
+
+def test_what_cannot_be_extended_says_so(tmp_path):
+    shorter = train(COOLING, tmp_path / "short")
+    for name, change in (("a", {"epochs": 3}), ("b", {"epochs": 6, "rate": 0.1}), ("c", {"epochs": 6, "warmup": 0})):
+        with pytest.raises(RunError, match="cannot be extended to this recipe"):
+            train(dataclasses.replace(COOLING, **change), tmp_path / name, after=shorter)
+    (shorter.folder / "trunk.safetensors").unlink()
+    with pytest.raises(RunError, match="has not come to the end of its full rate"):
+        train(dataclasses.replace(COOLING, epochs=6), tmp_path / "long", after=shorter)
+
+
+def test_a_curve_of_several_questions_counts_them_by_depth(tmp_path):
+    few = {"train": 64, "dev": 30, "test": 5, "iid": 0}
+    recipe = Recipe("seq2seq_lstm", {"width": 8}, data="orchard/easy/min-max", data_settings=few, dev_rows=30, epochs=1)
+    run = train(recipe, tmp_path / "run")
+    groups = run.curve[0]["dev_by_nesting"]
+    dev = generate("orchard/easy/min-max", "dev", 0, **few)
+    right = predict(run, dev).logits[:, :, :10].argmax(2) == dev.targets
+    for depth, counts in groups.items():
+        rows = dev.nesting == int(depth)
+        assert counts == [*right[rows].sum(0), right[rows].all(1).sum(), rows.sum()]
+    assert sum(counts[-1] for counts in groups.values()) == len(dev)
 
 
 def test_the_rate_falls_when_dev_does_not_improve_and_training_stops(tmp_path):

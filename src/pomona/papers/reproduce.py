@@ -119,9 +119,11 @@ class Plan:
             if not (train and self.train_missing):
                 return None
             self.say(f"training {folder}")
+            from pomona.training.checkpoints import to_extend
             from pomona.training.loop import train as run_training
 
-            run = run_training(recipe, folder, threads=self.threads)
+            shorter = to_extend(recipe, sorted(self.home.iterdir()) if self.home.exists() else [])
+            run = run_training(recipe, folder, threads=self.threads, after=shorter)
         self._evaluate(run, tests, measures)
         return run
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from pomona.base.errors import RunError
+from pomona.base.files import read_bytes
 from pomona.base.randomness import stream_key
 from pomona.models.model import MODELS, Model, Shape, seeded
 from pomona.training.predictions import read_tensors
@@ -131,6 +132,38 @@ def load_state(run: Run, module: nn.Module, adam: torch.optim.Optimizer) -> Stat
                 arrays.setdefault(f"step.{name}", torch.tensor(float(state.step)))  # older files have none
                 adam.state[weight] = {moment: arrays[f"{moment}.{name}"].to(weight.device) for moment in _MOMENTS}
     return state
+
+
+# -- longer trainings -------------------------------------------------------------------------------------------------
+
+# The state before the rate falls, and the best weights up to then: a longer training of the same settings begins here.
+TRUNK, TRUNK_BEST = "trunk.safetensors", "trunk_best.safetensors"
+
+
+def keep_trunk(run: Run) -> None:
+    """Keep the state as it is now for a longer training."""
+    for source, target in ((STATE, TRUNK), ("best.safetensors", TRUNK_BEST)):
+        run.write_bytes(target, read_bytes(run.folder / source))
+
+
+def begin_from(run: Run, shorter: Run) -> None:
+    """Begin a new run where a shorter one stood before its rate fell."""
+    if not run.recipe.extends(shorter.recipe):
+        raise RunError(
+            f"{shorter.folder} cannot be extended to this recipe: all settings but `epochs` must be the same, with "
+            "more epochs, and the schedule must be 'cooldown'"
+        )
+    parts = {"data.json": "data.json", "best.safetensors": TRUNK_BEST, STATE: TRUNK}
+    if not all((shorter.folder / source).exists() for source in parts.values()):
+        raise RunError(f"{shorter.folder} has not come to the end of its full rate; train it first")
+    for target, source in parts.items():  # the state last: without it a run is new
+        run.write_bytes(target, read_bytes(shorter.folder / source))
+
+
+def to_extend(recipe: Recipe, folders: Iterable[Path]) -> Run | None:
+    """Of the runs in these folders the longest that this recipe can begin from."""
+    runs = [Run.read(folder) for folder in folders if (folder / TRUNK).exists()]
+    return max((run for run in runs if recipe.extends(run.recipe)), key=lambda run: run.recipe.epochs, default=None)
 
 
 # -- files ------------------------------------------------------------------------------------------------------------

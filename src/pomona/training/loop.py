@@ -35,16 +35,26 @@ from pomona.base.errors import RunError, SpecError, did_you_mean
 from pomona.base.randomness import stream_key
 from pomona.models.inputs.batches import bucketed, shuffled
 from pomona.models.model import Model, Output, threads_of
-from pomona.training.checkpoints import STATE, build, load_state, model_of, save_state, save_weights, saved_words
+from pomona.training.checkpoints import (
+    STATE,
+    begin_from,
+    build,
+    keep_trunk,
+    load_state,
+    model_of,
+    save_state,
+    save_weights,
+    saved_words,
+)
 from pomona.training.data import corpora, fresh_corpus, held_out_keys
 from pomona.training.predict import answer, answer_batches, memory_errors
 from pomona.training.recipe import Recipe
 from pomona.training.run import Run, environment
+from pomona.training.schedules import cooled, learning_rate
+from pomona.training.speed import Speed
 from pomona.training.staging import Part, stages_of, told
 
 EPSILON = 1e-8  # Adam's default
-COSINE_END = 0.01  # the rate at the end of a cosine schedule, as a share of the first rate
-WINDOW = 20.0  # seconds over which the speed is measured
 
 Rows = npt.NDArray[np.int64]
 
@@ -72,10 +82,12 @@ def train(
     threads: int = 1,
     save_every: float = 60.0,
     progress: Report | None = None,
+    after: Run | None = None,
 ) -> Run:
     """Train a recipe in a folder until it is finished, or resume the run that is there.
 
-    The state is saved every `save_every` seconds; `progress` is called after every step.
+    The state is saved every `save_every` seconds; `progress` is called after every step. A new run may begin where a
+    shorter one stood before its rate fell (`after`; see `Recipe.extends`), and ends with the same bits as without it.
     """
     model = model_of(recipe)
     _refuse_without_effect(recipe, model, device)
@@ -85,6 +97,8 @@ def train(
     with run.locked(), threads_of(threads):
         where = device or ("cuda" if model.gpu and torch.cuda.is_available() else "cpu")
         run.write("environment.json", environment(device=where, threads=threads))
+        if after is not None and not (run.folder / STATE).exists():
+            begin_from(run, after)
         with memory_errors(recipe):
             Trainer(run, torch.device(where), save_every, progress).train()
     return run
@@ -100,17 +114,6 @@ def _refuse_without_effect(recipe: Recipe, model: Model, device: str | None) -> 
             f"split to select on (select_on = {recipe.select_on!r}); leave them out, or name a task"
         )
     stages_of(recipe, model)
-
-
-def learning_rate(recipe: Recipe, step: int, steps: int, factor: float = 1.0) -> float:
-    """The rate at a step, counted from 0, out of `steps`; `factor` is by how much plateaus have lowered it."""
-    rate = recipe.rate * factor * min(1.0, (step + 1) / max(1, recipe.warmup))
-    if recipe.schedule == "cosine":
-        done = min(1.0, step / max(1, steps))
-        return rate * (COSINE_END + (1 - COSINE_END) * (1 + math.cos(math.pi * done)) / 2)
-    if recipe.schedule == "inverse_sqrt":
-        return rate * math.sqrt(max(1, recipe.warmup) / max(step + 1, recipe.warmup, 1))
-    return rate
 
 
 class Trainer:
@@ -144,7 +147,7 @@ class Trainer:
         self.examples = self.model.read(train, self.vocabulary, self.outcomes)
         self.drawn = 0  # the epoch that these examples were drawn for, if every epoch has its own
         self.held_out = held_out_keys(self.recipe, dev) if self.recipe.fresh else None
-        self.dev = self.model.read(dev, self.vocabulary, self.outcomes)
+        self.dev, self.nesting = self.model.read(dev, self.vocabulary, self.outcomes), dev.nesting
         self.dev_batches = answer_batches(self.dev, self.device)
 
     # -- the loop ----------------------------------------------------------------------------------------------------
@@ -160,6 +163,8 @@ class Trainer:
     def _train_epochs(self) -> None:
         recipe, state = self.recipe, self.state
         while state.epoch < recipe.epochs and state.stale < recipe.stop:
+            if recipe.schedule == "cooldown" and state.position == 0 and 0 < state.epoch == recipe.cooldown_at:
+                keep_trunk(self.run)
             batches = self._batches(state.epoch)
             for position in range(state.position, len(batches)):
                 self._step(batches[position], len(batches))
@@ -222,7 +227,8 @@ class Trainer:
         """One step on these rows, in an epoch of this many batches."""
         recipe, state = self.recipe, self.state
         steps = recipe.epochs * batches
-        rate = learning_rate(recipe, state.step, steps, state.factor)
+        factor = state.factor * cooled(recipe, state.epoch + state.position / batches)
+        rate = learning_rate(recipe, state.step, steps, factor)
         value, _ = self._learn(rows, rate, recipe.clip, recipe.weight_decay)
         self._report(len(rows), value, steps, (recipe.epochs - state.epoch) * batches - state.position - 1)
 
@@ -297,6 +303,8 @@ class Trainer:
             "core_seconds": round(state.seconds, 3),
             **more,
         }
+        if self.dev.targets.ndim == 2:
+            entry["dev_by_nesting"] = self._by_nesting(logits.argmax(-1) == self.dev.targets)
         state.curve.append(entry)
         state.stale, state.waited = state.stale + 1, state.waited + 1
         better = accuracy > state.best
@@ -308,6 +316,11 @@ class Trainer:
             save_weights(self.run, "best", self.module, self._about())
         state.epoch, state.loss, state.right, state.seen = state.epoch + 1, 0.0, 0, 0
         self.run.write_curve(state.curve)
+
+    def _by_nesting(self, right: npt.NDArray[np.bool_]) -> dict[str, list[int]]:
+        """For each depth of dev how many rows answer each question right, how many all, and how many there are."""
+        counts = np.concatenate([right, right.all(1, keepdims=True), np.ones_like(right[:, :1])], 1)
+        return {str(depth): counts[self.nesting == depth].sum(0).tolist() for depth in np.unique(self.nesting).tolist()}
 
     def _finish(self) -> None:
         """Write the last weights and the summary, which marks the run as finished."""
@@ -342,34 +355,6 @@ class Trainer:
     def _count_seconds(self) -> None:
         now = time.process_time()
         self.state.seconds, self.clock = self.state.seconds + now - self.clock, now
-
-
-class Speed:
-    """Examples per second and time left, measured in wall-clock time over the last seconds."""
-
-    def __init__(self) -> None:
-        self._marks = [(time.monotonic(), 0, 0)]  # time, steps, examples
-
-    def add(self, examples: int) -> None:
-        """Count one step on this many examples."""
-        _, steps, seen = self._marks[-1]
-        self._marks.append((time.monotonic(), steps + 1, seen + examples))
-        while self._marks[-1][0] - self._marks[0][0] > WINDOW and len(self._marks) > 2:
-            self._marks.pop(0)
-
-    @property
-    def _window(self) -> tuple[float, int, int]:
-        (begin, first, old), (end, last, new) = self._marks[0], self._marks[-1]
-        return max(end - begin, 1e-9), last - first, new - old
-
-    @property
-    def rate(self) -> float:
-        seconds, _, examples = self._window
-        return examples / seconds
-
-    def seconds_for(self, steps: int) -> float:
-        seconds, done, _ = self._window
-        return steps * seconds / max(1, done)
 
 
 def _loss(output: Output, targets: Tensor) -> Tensor:

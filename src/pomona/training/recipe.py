@@ -31,6 +31,7 @@ from pomona.base.registry import settings_of, validated
 from pomona.models.stages import checked
 
 SHORT_TRAINING = 50  # tokens
+COOLDOWN = 0.3  # the last part of a `cooldown` schedule, in which the rate falls to 0 in a straight line
 _TREES = ("treelstm", "st_gumbel", "rl_spinn", "chart")
 _FIDELITY: dict[str, tuple[str, ...]] = {  # the former names, and the models that have a setting of that name
     "short_training": (),
@@ -63,7 +64,7 @@ class Recipe:
     batch: int = 64
     batching: Literal["bucketed", "random"] = "bucketed"
     rate: float = 1e-3  # the learning rate
-    schedule: Literal["plateau", "cosine", "constant", "inverse_sqrt"] = "plateau"
+    schedule: Literal["plateau", "cosine", "constant", "inverse_sqrt", "cooldown"] = "plateau"
     warmup: int = 0  # steps in which the rate rises from 0; inverse_sqrt: afterwards it falls as sqrt(warmup / steps)
     decay: float = 0.5  # plateau: multiply the rate by this ...
     patience: int = 2  # ... after this many epochs without a better dev accuracy
@@ -110,6 +111,17 @@ class Recipe:
         if not self.stages:
             del values["stages"]
         return values
+
+    @property
+    def cooldown_at(self) -> int:
+        """How many epochs a `cooldown` schedule trains at the full rate, before the rate falls."""
+        return int(self.epochs * (1 - COOLDOWN) + 1e-9)
+
+    def extends(self, other: Recipe) -> bool:
+        """Whether this is a longer training whose first epochs are those of `other`: the same settings and more epochs,
+        on a `cooldown` schedule, whose rate does not depend on the end until it falls."""
+        longer = self.schedule == "cooldown" and self.epochs > other.epochs
+        return longer and dataclasses.replace(self, epochs=other.epochs) == other
 
     @property
     def key(self) -> str:

@@ -19,9 +19,11 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from pomona.base.arrays import Ints
 from pomona.models.inputs.sequences import SequenceBatch
 from pomona.models.layers.decoder import Kind, Targets, as_answers, rounded, step_by_step, written_output
 from pomona.models.layers.dropout import dropped
+from pomona.models.layers.flat_attention import read_flat
 from pomona.models.layers.lstm import Reading, states_of
 from pomona.models.model import MODELS, Output, Shape
 from pomona.models.sequence_model import SequenceModel
@@ -72,12 +74,12 @@ class Seq2SeqLSTMModule(nn.Module):
     def forward(self, batch: SequenceBatch, random: torch.Generator | None = None) -> Output:
         states, h, c = self.encode(batch, random)
         if isinstance(self.heads, Heads):
-            return Output(as_answers(self.heads(states, h, batch.inside)))
-        decoder = BatchDecoder(self.heads, states, h, c, batch.inside, self.settings.dropout, random)
+            return Output(as_answers(self.heads(states, h, batch.start)))
+        decoder = BatchDecoder(self.heads, batch.beside(states), h, c, batch.inside, self.settings.dropout, random)
         return written_output(decoder, self.targets, batch.targets, training=self.training, beams=self.settings.beam)
 
     def encode(self, batch: SequenceBatch, random: torch.Generator | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """h of all tokens, [batch, length, memory], and the last h and c of each direction, [batch, memory]."""
+        """h of all tokens, [tokens, memory], and the last h and c of each direction, [batch, memory]."""
         share = self.settings.dropout
         ends = torch.from_numpy(batch.start[1:] - 1)
         states, c = self.forth(self.word, batch, share, random)  # [tokens, width], [batch, width]
@@ -87,7 +89,7 @@ class Seq2SeqLSTMModule(nn.Module):
             first = torch.from_numpy(batch.start[:-1]).to(states.device)
             h, c = torch.cat([h, others[first]], 1), torch.cat([c, other], 1)
             states = torch.cat([states, others], 1)
-        return dropped(batch.beside(states), share, random), h, c
+        return dropped(states, share, random), h, c
 
 
 class Reader(nn.Module):
@@ -132,8 +134,8 @@ class Heads(nn.Module):
         self.query = nn.ModuleList(nn.Linear(memory, memory) for _ in range(answers))
         self.head = nn.ModuleList(nn.Linear(2 * memory, digits) for _ in range(answers))
 
-    def forward(self, states: Tensor, last: Tensor, inside: Tensor) -> Tensor:
-        reads = [attend(query(last), states, inside) for query in self.query]
+    def forward(self, states: Tensor, last: Tensor, start: Ints) -> Tensor:
+        reads = read_flat(torch.stack([query(last) for query in self.query], 1), states, start).unbind(1)
         logits = [head(torch.cat([read, last], 1)) for head, read in zip(self.head, reads, strict=True)]
         return torch.stack(logits, 1)  # [batch, answers, digits]
 
