@@ -13,7 +13,7 @@ import pytest
 from oracles_tre import noisy_sums
 from pomona.base.errors import FormatError, MeasureError
 from pomona.cli.main import main
-from pomona.representations.tre.readers import Vectors, match_rows, read_derivations, read_representations
+from pomona.representations.tre.readers import Vectors, match_rows, read_derivations, read_items, read_representations
 
 
 def run(
@@ -247,3 +247,26 @@ def test_the_additive_path_imports_no_torch() -> None:
         [sys.executable, "-W", "ignore", "-c", code], env={"PYTHONPATH": source, "PATH": ""}, check=False
     )
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "tree", "item"),
+    [
+        ("d.csv", "shape,colour\nsquare,red\n", ("shape=square", "colour=red"), ("shape=square", "colour=red")),
+        ("d.ptb", "(NP (JJ red) (NN square))\n", ("red", "square"), ("NP", ("JJ", "red"), ("NN", "square"))),
+        ("d.txt", "(NP (JJ red)\n  (NN square))\n", ("red", "square"), ("NP", ("JJ", "red"), ("NN", "square"))),
+        (
+            "d.jsonl",
+            '{"tree": {"type": "NP", "children": [{"type": "JJ", "value": "red"}, {"value": "square"}]}}\n',
+            ("red", "square"),
+            ("NP", "red", "square"),
+        ),
+        ("e.jsonl", '{"tree": "oak", "leaf": "red"}\n', ("tree=oak", "leaf=red"), ["oak", "red"]),  # attributes
+    ],
+)
+def test_derivations_and_items_are_read_from_any_file_of_trees(tmp_path, name, text, tree, item):
+    (tmp_path / name).write_text(text)
+    derivations, items = read_derivations(tmp_path / name)
+    assert derivations.tree(0) == tree
+    assert items is None
+    assert read_items(tmp_path / name) == [item]

@@ -14,7 +14,7 @@ import pytest
 import pomona as pm
 from pomona.base.errors import FormatError, SpecError
 from pomona.data.corpus import Corpus
-from pomona.data.formats import FORMATS, Format, FormatRegistry, recognise
+from pomona.data.formats import FORMATS, Format, FormatRegistry, csv, ptb, recognise
 from pomona.data.task import generate
 
 NAMES = list(FORMATS.entries())
@@ -27,9 +27,22 @@ TASKS = [  # each format must be able to hold at least one of these
 ROWS = 40
 
 
+def own_files() -> tuple[Corpus, ...]:
+    """What people bring: labelled trees without values, trees labelled by numbers, and attributes with an answer."""
+    words = [f"w{row} ({'NN' * (row % 3 + 1)} the cat) (VP (V sat) -LRB- [ ])" for row in range(ROWS)]
+    scores = [f"({row % 5} ({row % 3} w{row}) (1 [MAX good))" for row in range(ROWS)]
+    cells = [f'{row},c{row % 7},"a, ""b"" {row}",{row % 2}' for row in range(ROWS)]
+    return (
+        ptb.parse("\n".join(f"(S {tree})" for tree in words), Path("own.ptb")),
+        ptb.parse("\n".join(scores), Path("own.ptb")),
+        csv.parse("id,colour,shape,target\n" + "\n".join(cells), Path("own.csv")),
+    )
+
+
 @cache
 def rows() -> tuple[Corpus, ...]:
-    return tuple(generate(name, "train", seed=5, **settings)[:ROWS] for name, settings in TASKS)
+    made = tuple(generate(name, "train", seed=5, **settings)[:ROWS] for name, settings in TASKS)
+    return (*made, *own_files())
 
 
 def held_by(name: str, folder: Path) -> list[Corpus]:

@@ -212,7 +212,7 @@ def test_a_file_given_twice_is_no_leak(tmp_path: Path, listops: Corpus) -> None:
 def test_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"nowhere: there is no such file or folder"):
         pm.verify(tmp_path / "nowhere")
-    with pytest.raises(FormatError, match=r"the folder holds no \.input, \.jsonl, \.parquet or \.tsv file"):
+    with pytest.raises(FormatError, match=r"the folder holds no \.csv, \.input, \.jsonl, \.parquet, \.ptb or \.tsv"):
         pm.verify(tmp_path)
 
 

@@ -62,3 +62,20 @@ def test_fresh_examples_every_epoch_and_none_of_them_held_out(tmp_path):
     formats.write(first, file)
     with pytest.raises(RunError, match="no fresh examples"):
         train(dataclasses.replace(recipe, data=str(file), data_settings={}, dev_rows=20), tmp_path / "file")
+
+
+def test_a_tenth_of_a_small_file_is_dev(tmp_path):
+    path = tmp_path / "small.ptb"
+    path.write_text("".join(f"({row % 3} (1 w{row}) (2 v))\n" for row in range(25)))
+    train, dev = corpora(Recipe("lstm", data=str(path)))
+    assert (len(train), len(dev)) == (22, 3)
+    assert not set(train.texts) & set(dev.texts)
+    train, dev = corpora(Recipe("lstm", data=str(path), dev_rows=24))
+    assert (len(train), len(dev)) == (1, 24)
+
+
+def test_data_without_answers_are_refused_before_training(tmp_path):
+    path = tmp_path / "labels.ptb"
+    path.write_text("(S a b)\n(S b c)\n(S c d)\n")
+    with pytest.raises(RunError, match="has no answers, so nothing can be learnt of it"):
+        corpora(Recipe("lstm", data=str(path), dev_rows=1))

@@ -64,7 +64,7 @@ class Example:
         from pomona.trees.drawing import draw
 
         answer = ", ".join(str(part) for part in self.target)
-        return f"{self.text}  ->  {answer}\n{draw(self.trees, self.values)}"
+        return f"{self.text}{f'  ->  {answer}' if self.target else ''}\n{draw(self.trees, self.values)}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -258,8 +258,9 @@ def _proved(corpus: Corpus, proof: Proof) -> LabelReport:
 
 
 def _wrong_tokens(path: Path, corpus: Corpus) -> Iterable[Fault]:
-    """Rows whose tokens are not those of the tree, in files that write trees in brackets."""
-    bracketed = any(word.startswith("[") or word == "]" for word in corpus.vocabulary)
+    """Rows whose tokens are not those of the tree, in files that write trees in brackets: `[MAX 2 9 ]`."""
+    operators = np.unique(corpus.forest.symbol[~corpus.forest.leaf]).tolist()
+    bracketed = not {f"[{corpus.forest.names[operator]}" for operator in operators}.isdisjoint(corpus.vocabulary)
     apart = corpus.width > 1 and "X" not in corpus.vocabulary  # the trees are not written one after the other
     if not bracketed or apart or np.any(corpus.forest.links[~corpus.forest.leaf]):
         return

@@ -37,14 +37,17 @@ def corpora(recipe: Recipe) -> tuple[Corpus, Corpus]:
                 f"no example is left for {name} from {recipe.data} "
                 f"(longest = {recipe.longest}, rows = {recipe.rows}, dev_rows = {recipe.dev_rows})"
             )
+        if corpus.targets.max(initial=-1) < 0:
+            raise RunError(f'{corpus!r} has no answers, so nothing can be learnt of it; give its rows a "target"')
     return train, dev
 
 
 def _split(corpus: Corpus, recipe: Recipe) -> tuple[Corpus, Corpus]:
-    """The rows of a file, `dev_rows` of them drawn at random for dev."""
+    """The rows of a file, `dev_rows` of them drawn at random for dev; of a file that has no more, a tenth."""
     random = np.random.Generator(np.random.Philox(key=int(stream_key("hold out", recipe.data_seed))))
     rows = random.permutation(len(corpus))
-    train, dev = corpus.take(np.sort(rows[recipe.dev_rows :])), corpus.take(np.sort(rows[: recipe.dev_rows]))
+    held = recipe.dev_rows if len(corpus) > recipe.dev_rows else -(-len(corpus) // 10)
+    train, dev = corpus.take(np.sort(rows[held:])), corpus.take(np.sort(rows[:held]))
     return train[: recipe.rows] if recipe.rows is not None else train, dev
 
 

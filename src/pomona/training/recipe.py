@@ -59,7 +59,7 @@ class Recipe:
     fresh: bool = False  # draw new examples for every epoch, without those of dev and test
     longest: int | None = None  # tokens; longer training examples are left out
     exclude: tuple[str, ...] = ()  # files whose examples must not be trained on
-    dev_rows: int = 2_000
+    dev_rows: int = 2_000  # of a file with no more rows than this: a tenth of them
     epochs: int = 20
     batch: int = 64
     batching: Literal["bucketed", "random"] = "bucketed"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def measure(
     name: Annotated[str, typer.Argument(help="A measure; pomona ls measures lists them.")],
     first: Annotated[
-        Path, typer.Argument(help="Meanings, attributes or vectors: .jsonl, .npy or lines of text; or answers.")
+        Path, typer.Argument(help="Meanings, attributes or vectors: .jsonl, .csv, .npy, trees or text; or answers.")
     ],
     second: Annotated[Path | None, typer.Argument(help="Messages, vectors or labels, in the same order.")] = None,
     data: Annotated[

@@ -21,7 +21,8 @@ def tre(
         Path,
         typer.Argument(
             metavar="DERIVATIONS",
-            help="How each item is built from its parts, as JSON lines: nested lists, or objects of attributes.",
+            help="How each item is built from its parts: JSON lines (nested lists, or objects of attributes), trees in "
+            "brackets, a corpus, or a table of attributes (.csv).",
         ),
     ],
     compose: Annotated[

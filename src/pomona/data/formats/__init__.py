@@ -2,6 +2,8 @@
 
     parquet   everything, columns of lists, zstd; settings, version and fingerprint in the metadata
     jsonl     everything, one object a line, trees as nested objects (schema in `pomona.data.formats.jsonl`)
+    ptb       trees in round brackets with labels, as the Penn Treebank writes them; one a line or over several lines
+    csv       a table of attributes: a header row, one column for each part
     tsv       the original ListOps file: answer, tab, binary tree in round brackets
     lra       Long Range Arena's ListOps file: a header line, source first
     orchard   the original ORCHARD files: train.input, one example a line, and train.label beside it

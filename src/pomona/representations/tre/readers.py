@@ -8,11 +8,16 @@ Derivations, `.jsonl`, one line for each item:
     ["red", ["dark", "square"]]                                   nested lists
     {"derivation": ["gravy", "train"], "item": "gravy_train"}     the same, for a named row
     {"shape": "square", "colour": "red"}                          attributes
+
+A corpus in any format that `pomona.data.formats` reads is read as well, in the order of its rows: trees in brackets,
+JSONL with a "tree" in every line, Parquet, a table of attributes (CSV). A leaf is a primitive, called by its value, or
+"shape=square" in a table; a node with one child stands for that child.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +27,14 @@ import numpy as np
 import numpy.typing as npt
 
 from pomona.base.errors import FormatError, MeasureError
+from pomona.base.files import unix_lines
+from pomona.data import formats
+from pomona.data.corpus import Corpus
+from pomona.data.formats import FORMATS, HEAD
+from pomona.data.formats.csv import ROW
 from pomona.representations.tre.derivations import Derivations
+from pomona.trees import links
+from pomona.trees.forest import Forest
 
 ARRAY_SUFFIXES = (".npy", ".npz", ".parquet", ".vec", ".txt", ".w2v")
 
@@ -131,6 +143,10 @@ def read_derivations(path: str | Path) -> tuple[Derivations, tuple[str, ...] | N
     path = Path(path)
     if not path.is_file():
         raise FormatError("no such file.", path=path)
+    corpus = _corpus(path)
+    if corpus is not None:
+        attributes = _attributes(corpus)
+        return Derivations.of(_branching(_shown(corpus, path)) if attributes is None else attributes), None
     trees: list[Any] = []
     items: list[str] = []
     for number, line in _lines(path):
@@ -169,12 +185,16 @@ def match_rows(vectors: Vectors, items: tuple[str, ...] | None) -> npt.NDArray[A
 
 
 def read_items(path: str | Path) -> Any:
-    """One meaning or message for each item: `.jsonl`, `.npy`, or text with one message on each line."""
+    """One meaning or message for each item: `.jsonl`, `.npy`, a corpus, or text with one message on each line."""
     path = Path(path)
     if not path.is_file():
         raise FormatError("no such file.", path=path)
     if path.suffix in (".npy", ".npz"):
         return _numpy(path, None)
+    corpus = _corpus(path)
+    if corpus is not None:
+        attributes = _attributes(corpus)
+        return _shown(corpus, path).nested() if attributes is None else attributes
     if path.suffix != ".jsonl":
         return [line for _, line in _lines(path)]
     values = []
@@ -185,6 +205,45 @@ def read_items(path: str | Path) -> Any:
             raise FormatError("not JSON.", path=path, line=number) from None
         values.append(list(value.values()) if isinstance(value, dict) else value)
     return values
+
+
+def _corpus(path: Path) -> Corpus | None:
+    """The corpus in a file of trees or a table; None for JSON lines and texts that are none."""
+    with path.open("rb") as file:
+        head = unix_lines(file.read(HEAD)).lstrip()
+    if head.startswith(b"(") or (FORMATS.holds_corpora(path) and path.suffix != ".jsonl"):
+        return formats.read(path)
+    line = head.split(b"\n", 1)[0]
+    return formats.read(path) if re.match(rb'\{.*"trees?"\s*:\s*[{[]', line) else None
+
+
+def _shown(corpus: Corpus, path: Path) -> Forest:
+    """The trees with their leaves called by their values."""
+    if corpus.width != 1:
+        raise FormatError(f"every row has {corpus.width} trees; a derivation is one tree.", path=path)
+    return links.with_leaf_texts(corpus.forest, corpus.values, corpus.outcomes)
+
+
+def _branching(forest: Forest) -> Forest:
+    """The forest without the nodes that have one child, as (NN cat) in a parse."""
+    kept = forest.arity != 1
+    first = forest.start[:-1][forest.tree]
+    up = np.where(forest.parent < 0, -1, forest.parent + first)
+    while (left_out := (up >= 0) & ~kept[up]).any():
+        up = np.where(left_out, up[up], up)
+    before = np.concatenate([[0], np.cumsum(kept)])
+    parent = np.where(up < 0, -1, before[up] - before[first])[kept].astype(np.int32)
+    return Forest(forest.symbol[kept], parent, before[forest.start], forest.names)
+
+
+def _attributes(corpus: Corpus) -> list[tuple[str, ...]] | None:
+    """The rows of a table of attributes as "column=cell"; None for other corpora."""
+    if corpus.forest.names[-1] != ROW or corpus.forest.height.max() > 1:
+        return None
+    names = corpus.forest.names[:-1]
+    return [
+        tuple(f"{name}={value}" for name, value in zip(names, example.values, strict=False)) for example in corpus
+    ]
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

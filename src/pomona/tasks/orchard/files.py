@@ -106,7 +106,7 @@ class Writer:
         wrong = [
             word for word in corpus.vocabulary if word[:1] != "[" and word not in ("X", "]") and not word.isdigit()
         ]
-        answers = {repr(corpus.outcomes[value]) for value in np.unique(roots).tolist()}
+        answers = {repr(corpus.outcomes[value]) if value >= 0 else "?" for value in np.unique(roots).tolist()}
         if wrong or not answers <= set("0123456789"):
             raise FormatError(
                 "this corpus is not ORCHARD (trees of integers and operators with X between, answers 0-9); write it as "
