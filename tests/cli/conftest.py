@@ -31,5 +31,5 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 @pytest.fixture
 def data(tmp_path: Path, run: Run) -> Path:
     folder = tmp_path / "data"
-    assert run("generate", "listops/d20s", "--seed", 7, "--out", folder, "-f", "parquet,tsv", *SMALL).status == 0
+    assert run("generate", "listops/d20s", "--data-seed", 7, "--out", folder, "-f", "parquet,tsv", *SMALL).status == 0
     return folder

@@ -66,7 +66,7 @@ def test_ls_of_the_other_kinds(run: Run, kind: str, name: str, about: str) -> No
 
 
 def test_show(run: Run, tmp_path: Path) -> None:
-    arguments = ["show", "listops/d20s", "--seed", 1, "-n", 2, *SMALL]
+    arguments = ["show", "listops/d20s", "--data-seed", 1, "-n", 2, *SMALL]
     examples = list(pm.generate("listops/d20s", split="test", seed=1, size=2, train=60, dev=10, test=20))
     shown = run(*arguments, "--svg", tmp_path / "tree.svg")
     assert shown.status == 0
@@ -92,7 +92,7 @@ def test_show(run: Run, tmp_path: Path) -> None:
 
 def test_generate_writes_what_it_says(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "data"
-    arguments = ["generate", "listops/d20s", "--seed", 7, "--out", folder, *SMALL]
+    arguments = ["generate", "listops/d20s", "--data-seed", 7, "--out", folder, *SMALL]
     made = run(*arguments, "-f", "parquet,jsonl,tsv,lra", "--json")
     assert made.status == 0
     assert made.err == ""
@@ -105,11 +105,11 @@ def test_generate_writes_what_it_says(run: Run, tmp_path: Path) -> None:
         assert about["rows"] == len(corpus)
         assert about["fingerprint"] == corpus.fingerprint
         assert about["labels"] == corpus.labels()
-        assert [Path(path).name for path in about["files"]] == [
+        assert about["files"] == [
             f"{split}{suffix}" for suffix in (".parquet", ".jsonl", ".tsv", ".lra.tsv")
         ]
         for path in about["files"]:
-            assert pm.read(path).fingerprint == corpus.fingerprint
+            assert pm.read(folder / path).fingerprint == corpus.fingerprint
     shown = run(*arguments, "--split", "dev", "--workers", 2)
     assert manifest["splits"]["dev"]["fingerprint"][:16] in shown.out
     assert "Next: pomona verify" in shown.out
@@ -190,12 +190,12 @@ def test_wrong_usage_is_2(run: Run, arguments: list[str]) -> None:
     [
         (
             ["show", "listops/d20"],
-            "SpecError: there is no file 'listops/d20', and listops has no preset 'd20'. Did you",
+            "SpecError: there is no file or folder 'listops/d20', and listops has no preset 'd20'. Did you",
         ),
         (["show", "nowhere.tsv"], "FormatError: nowhere.tsv: there is no such file"),
-        (["show", "."], "FormatError: .: this is a folder; name one of the files in it"),
+        (["show", "."], "FormatError: .: this folder is no dataset: it has no manifest.json, and no files called"),
         (["show", "bad.tsv"], "FormatError: bad.tsv, line 1, column 10: the line ends inside a list that was never"),
-        (["show", "bad.tsv", "--set", "a=1"], "SpecError: bad.tsv is a file; settings go with a task's name"),
+        (["show", "bad.tsv", "--set", "a=1"], "SpecError: bad.tsv is a file; settings (--set) go with a task's name"),
         (["stats", "bad.tsv"], "FormatError: bad.tsv, line 1, column 10"),
         (["verify", "nowhere"], "FormatError: nowhere: there is no such file or folder"),
         (["ls", "listop"], "SpecError: no task is called 'listop'. Did you mean 'listops'?"),
@@ -214,7 +214,7 @@ def test_wrong_usage_is_2(run: Run, arguments: list[str]) -> None:
         (["generate", "listops/d20s", "--split", "tset"], "SpecError: listops/d20s has no split 'tset'. Did you mean"),
         (
             ["generate", "listops/d20s", "-o", "bad.tsv", *SMALL],
-            "FormatError: bad.tsv/train.parquet: cannot be written: ",
+            "FormatError: bad.tsv/manifest.json: cannot be written: ",
         ),
     ],
 )

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import pomona as pm
+from pomona.base import registry
 from pomona.cli import main as cli
 
 PAGE = Path(__file__).parents[2] / "docs" / "bring_your_own.md"
@@ -221,13 +222,13 @@ def test_errors_say_what_to_do(call: Call, arguments: list[str], status: int, wo
 def test_a_run_of_your_own_model_by_the_command(call: Call, tmp_path: Path) -> None:
     text = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)[2]
     Path("somebodys_mean.py").write_text(text)
-    small = ["--data-set", "train=100", "--data-set", "dev=10", "--data-set", "test=20"]
-    trained = call("train", "somebodys_mean:MeanOfWords", "--out", "run", "--with", "epochs=1", *small, "--json", "-q")
+    small = ["--set", "train=100", "--set", "dev=10", "--set", "test=20"]
+    trained = call("train", "somebodys_mean:MeanOfWords", "--out", "run", "--recipe", "epochs=1", *small, "--json")
     assert trained[0] == 0
     assert json.loads(trained[1])["recipe"]["model"] == "somebodys_mean:MeanOfWords"
     where = ["--data", "listops/d20s", "--set", "train=100", "--set", "dev=10", "--set", "test=20", "--no-ladder"]
     pm.MODELS._entries.pop("somebodys_mean:MeanOfWords")  # as in another process
-    pm.MODELS._trusted.clear()
+    registry._TRUSTED.clear()
     status, _, err = call("evaluate", "run", *where)
     assert status == 3
     assert "is code of your own, and was not imported: add --import somebodys_mean" in err

@@ -158,8 +158,8 @@ def test_the_commands_train_evaluate_and_parse(tmp_path):
 
     command, folder, data = CliRunner(), tmp_path / "run", tmp_path / "test.tsv"
     formats.write(generate("listops/d20s", split="test", train=60, dev=20, test=20), data)
-    small = [("--with", "epochs=1"), ("--with", "longest=20"), ("--with", "dev_rows=20"), ("--set", "width=8")]
-    small += [("--data-set", f"{split}={rows}") for split, rows in (("train", 60), ("dev", 20), ("test", 20))]
+    small = [("--recipe", text) for text in ("epochs=1", "longest=20", "dev_rows=20")] + [("--model-set", "width=8")]
+    small += [("--set", f"{split}={rows}") for split, rows in (("train", 60), ("dev", 20), ("test", 20))]
     order = ["train", "st_gumbel", "--out", str(folder), *chain(*small)]
     for _ in range(2):  # the second time it is finished already
         done = command.invoke(app, [*order, "--json"], catch_exceptions=False)

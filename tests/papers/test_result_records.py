@@ -84,10 +84,11 @@ def test_the_command_of_a_recipe_gives_that_recipe(recipe: Recipe) -> None:
     chosen = {
         "model": words[2],
         "data": options["--data"][0],
-        "settings": parse_settings(options.get("--set", [])),
-        "data_settings": parse_settings(options.get("--data-set", [])),
+        "settings": parse_settings(options.get("--model-set", [])),
+        "data_settings": parse_settings(options.get("--set", [])),
         "seed": int(options.get("--seed", ["0"])[0]),
-        **parse_settings(options.get("--with", [])),
+        "data_seed": int(options.get("--data-seed", ["0"])[0]),
+        **parse_settings(options.get("--recipe", [])),
     }
     assert Recipe.from_settings(chosen) == recipe
 

@@ -54,7 +54,6 @@ class Registry(Generic[T]):
         self.kind, self.packages = kind, packages
         self._entries: dict[str, Entry[T]] = {}
         self._discovered = False
-        self._trusted: set[str] = set()
 
     def add(self, name: str, *, presets: Mapping[str, Mapping[str, Any]] | None = None) -> Callable[[type[T]], type[T]]:
         """A decorator that registers a frozen dataclass under a name, with named groups of settings."""
@@ -103,7 +102,7 @@ class Registry(Generic[T]):
     def entry(self, name: str) -> tuple[Entry[T], str | None]:
         """The entry and the preset of `name/preset`. Only the file of that name is imported, if there is one."""
         family, _, preset = name.partition("/")
-        if name not in self._entries and is_import(name) and name.partition(":")[0] in self._trusted:
+        if name not in self._entries and is_import(name) and name.partition(":")[0] in _TRUSTED:
             self._load(name)
         if family not in self._entries:
             home = self.modules().get(family.replace("-", "_"))
@@ -124,8 +123,7 @@ class Registry(Generic[T]):
     def trust(self, module: str) -> None:
         """Import a module of the user's own, after which `module:Class` is a name here. This runs the module's code, so
         do it for what a user typed, never for what a file says."""
-        imported(f"{module}:")
-        self._trusted.add(module)
+        trust(module)
 
     def _load(self, name: str) -> None:
         kind = imported(name)
@@ -147,12 +145,24 @@ class Registry(Generic[T]):
         return validated(entry.kind, chosen, entry.name)
 
 
+_TRUSTED: set[str] = set()  # modules that a user has named, so that `module:Class` may be built
 _IMPORT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
 def is_import(name: str) -> bool:
     """Whether a name is written as package.module:thing."""
     return _IMPORT.fullmatch(name) is not None
+
+
+def trust(module: str) -> None:
+    """Import a module of the user's own, which runs its code: do it for what a user typed, never for what a file says.
+
+    What the module registers is then known by name, and `module:Class` is a name as well.
+    """
+    if not is_import(f"{module}:x"):
+        raise SpecError(f"{module!r} is no name of a module; write it as in an import statement, for example mymodels")
+    imported(f"{module}:")
+    _TRUSTED.add(module)
 
 
 def imported(name: str) -> Any:
@@ -168,6 +178,10 @@ def imported(name: str) -> Any:
         if missing.name is None or not f"{module}.".startswith(f"{missing.name}."):
             raise  # the module exists, but something that it imports does not
         raise SpecError(f"{name}: there is no module {missing.name!r}, neither installed nor in {here}") from None
+    except (SpecError, ImportError, OSError, MemoryError):
+        raise
+    except Exception as error:  # of the user's own code
+        raise SpecError(f"{module} could not be imported: {type(error).__name__}: {error}") from error
     for part in filter(None, path.split(".")):
         if not hasattr(value, part):
             known = [known for known in vars(value) if not known.startswith("_")] if hasattr(value, "__dict__") else []

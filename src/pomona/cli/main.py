@@ -7,7 +7,7 @@ import gc
 import os
 import signal
 import sys
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -26,8 +26,20 @@ app = typer.Typer(
 )
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        import pomona
+
+        terminal.out.print(f"pomona {pomona.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
     """A laboratory for compositional generalisation: data you can prove things about, and measures you can trust.
 
     Start with [bold]pomona ls[/bold], then [bold]pomona show listops/d20s[/bold].

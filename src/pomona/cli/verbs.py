@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from functools import cache
@@ -15,14 +16,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from pomona.cli import commands, terminal
+from pomona.cli.options import todays
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
+GROUPS = {  # what a command's file calls its GROUP, and the heading of the list
+    "start": "Start here",
+    "data": "Data",
+    "proofs": "Proofs and baselines",
+    "models": "Models and their answers",
+    "measures": "Measures of representations",
+    "papers": "Papers and reports",
+}
 
 
 @cache
@@ -38,9 +48,30 @@ def first_line(verb: str) -> str:
     >>> first_line("ls")
     'List the tasks and their presets; the models, measures or papers; or the settings of one task.'
     """
-    module = modules()[verb]
-    text = (Path(commands.__path__[0]) / f"{module}.py").read_text(encoding="utf-8")
+    module, text = modules()[verb], _text(verb)
     return text.partition(f"\ndef {module}(")[2].partition('"""')[2].partition("\n")[0].removesuffix('"""')
+
+
+def group_of(verb: str) -> str:
+    """The group that a verb is listed in, one of GROUPS, from the text of its file.
+
+    >>> group_of("verify")
+    'data'
+    """
+    found = re.search(r'^GROUP = "(\w+)"$', _text(verb), re.M)
+    return found[1] if found else "start"
+
+
+@cache
+def _text(verb: str) -> str:
+    return (Path(commands.__path__[0]) / f"{modules()[verb]}.py").read_text(encoding="utf-8")
+
+
+class Verb(TyperCommand):
+    """One command; the names that options had in earlier versions are read as well."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, todays(str(self.name), args))
 
 
 class Verbs(Mapping[str, Any]):
@@ -54,7 +85,7 @@ class Verbs(Mapping[str, Any]):
             name = modules()[verb]
             function = getattr(importlib.import_module(f"pomona.cli.commands.{name}"), name)
             alone = typer.Typer(add_completion=False, rich_markup_mode="rich", context_settings=CONTEXT)
-            alone.command(verb)(function)
+            alone.command(verb, cls=Verb)(function)
             self._loaded[verb] = typer.main.get_command(alone)
         return self._loaded[verb]
 
@@ -90,7 +121,8 @@ class Program(TyperGroup):
         """The list of all verbs. Typer's own would import every one of them."""
         terminal.out.print(f"\n[bold]Usage:[/bold] {terminal.plain(ctx.command_path)} VERB [OPTIONS] ...\n")
         terminal.out.print(f"{self.help}\n", soft_wrap=False)
-        _print_list("Verbs", [(verb, first_line(verb)) for verb in self.commands])
+        for group, title in GROUPS.items():
+            _print_list(title, [(verb, first_line(verb)) for verb in self.commands if group_of(verb) == group])
         options = [(", ".join(option.opts), getattr(option, "help", "")) for option in self.get_params(ctx)]
         _print_list("Options", options)
         terminal.out.print("[bold]pomona VERB --help[/bold] explains a verb, with an example.")

@@ -1,6 +1,7 @@
-"""The corpus that a user names: a file, or a task whose examples are then generated.
+"""The corpus that a user names: a file, a split of a dataset's folder, or a task whose examples are then generated.
 
 corpus_from("data/test.parquet")
+corpus_from("data", split="test")                        a folder that `pomona generate` wrote
 corpus_from("listops/d20s", split="test", seed=7)
 """
 
@@ -8,39 +9,110 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Any, Literal
 
 from pomona.base.errors import FormatError, SpecError
 from pomona.base.files import kind_of
 from pomona.data import formats
 from pomona.data.corpus import Corpus
+from pomona.data.datasets import Dataset
 from pomona.data.task import TASKS, generate, task_of
 
 
 def corpus_from(
     source: str,
     *,
-    split: str = "test",
-    seed: int = 0,
+    split: str = "",
+    seed: int | None = None,
     size: int | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Corpus:
-    """The corpus in a file, or generated from a task; an error explains a source that is neither."""
-    if kind_of(source) == "file":
-        if settings:
-            raise SpecError(f"{source} is a file; settings go with a task's name, for example listops/d20s")
+    """The corpus in a file or in a dataset's folder, or generated from a task (by default its split test, seed 0).
+
+    An error explains a source that is none of these, and options that would have no effect.
+    """
+    kind = source_kind(source)
+    if kind == "task":
+        return generate(TASKS.build(source, settings or {}), split=split or "test", seed=seed or 0, size=size)
+    for option, value, example in (("settings", settings, "--set"), ("seed", seed, "--data-seed")):
+        if value not in (None, {}):
+            message = f"{source} is a {kind}; {option} ({example}) go with a task's name, for example listops/d20s"
+            raise SpecError(message.replace("seed (--data-seed) go", "a seed (--data-seed) goes"))
+    if kind == "folder":
+        corpus = Dataset.read(source).corpus(split or "test")
+    else:
+        if split and split != PurePath(formats.FORMATS.stem(Path(source))).name:
+            raise SpecError(f"{source} is one file; a split ({split}) goes with a task's name or a dataset's folder")
         corpus = formats.read(source)
-        return corpus if size is None else corpus[:size]
+    return corpus if size is None else corpus[:size]
+
+
+@dataclass(frozen=True)
+class Named:
+    """The examples that a user named, with all that is needed to have them again."""
+
+    source: str
+    split: str = ""
+    seed: int | None = None
+    size: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def corpus(self) -> Corpus:
+        corpus: Corpus = corpus_from(self.source, split=self.split, seed=self.seed, settings=self.settings)[: self.size]
+        return corpus
+
+    @property
+    def label(self) -> str:
+        """A short name: that of the split, or of the file without its suffix."""
+        if source_kind(self.source) != "file":
+            return self.split or "test"
+        return PurePath(formats.FORMATS.stem(Path(self.source))).name or "test"
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """What was said, as JSON values."""
+        said = {"source": self.source, "split": self.split, "seed": self.seed, "size": self.size,
+                "settings": dict(self.settings)}  # fmt: skip
+        return {name: value for name, value in said.items() if value not in ("", None, {})}
+
+    @classmethod
+    def from_plain(cls, said: Any) -> Named | None:
+        """The same again, from a file; None if these are no such values."""
+        kinds = {"source": str, "split": str, "seed": int, "size": int, "settings": dict}
+        if not isinstance(said, dict) or "source" not in said or not said.keys() <= kinds.keys():
+            return None
+        if not all(isinstance(value, kinds[name]) for name, value in said.items()) or said.get("size", 1) < 1:
+            return None
+        return cls(**said)
+
+
+def source_kind(source: str) -> Literal["file", "folder", "task"]:
+    """What a source is; an error if it is nothing. The name of a task comes before a folder of the same name."""
+    kind = kind_of(source)
+    if kind == "file":
+        return "file"
     try:
-        TASKS.entry(source)  # first, because a folder of data may be called listops
+        TASKS.entry(source)
     except SpecError as error:
-        if kind_of(source) == "folder":
-            raise FormatError("this is a folder; name one of the files in it", path=source) from None
+        if kind == "folder":
+            return "folder"
         if formats.FORMATS.has_suffix(source):
             raise FormatError("there is no such file", path=source) from None
-        raise SpecError(f"there is no file {source!r}, and {error}") from None
-    return generate(TASKS.build(source, settings or {}), split=split, seed=seed, size=size)
+        raise SpecError(f"there is no file or folder {source!r}, and {error}") from None
+    return "task"
+
+
+def splits_of(source: str, settings: Mapping[str, Any] | None = None) -> Mapping[str, int | None]:
+    """The splits of a task or of a dataset's folder, with their numbers of rows where known; none of a file."""
+    kind = source_kind(source)
+    if kind == "file":
+        return {}
+    if kind == "task":
+        return dict(TASKS.build(source, settings or {}).sizes)
+    dataset = Dataset.read(source)
+    return {split: dataset.about(split).get("rows") for split in dataset.splits}
 
 
 def training_for(corpus: Corpus) -> Corpus | None:

@@ -3,8 +3,9 @@
     result = verify("data/train.parquet", "data/test.parquet")
     result.holds, result.problems
 
-Five things are checked: the file can be read; the rules give every node value and every target; the tokens are those of
-the tree; no example is twice in a file; and no example is in two files (train, dev, test). The rules are those of the
+Six things are checked: the file can be read; the rules give every node value and every target; the tokens are those of
+the tree; no example is twice in a file; no example is in two files (train, dev, test); and the files of a folder are
+those that its manifest lists. The rules are those of the
 task that generated the file (`Task.node_values`, `Task.targets`) or, if it defines none, those of the operators.
 """
 
@@ -20,6 +21,7 @@ import numpy as np
 from pomona.base.arrays import Ints
 from pomona.base.errors import FairnessError, FormatError, SpecError, TreeError
 from pomona.data.corpus import Corpus, codes
+from pomona.data.datasets import compared
 from pomona.data.formats import FORMATS, recognise
 from pomona.data.label_report import LabelReport
 from pomona.data.task import TASKS, Task, task_class
@@ -126,6 +128,9 @@ def verify(
         if progress:
             progress(1)
     problems += _leaks(corpora)
+    for folder in dict.fromkeys(path for path in map(Path, paths) if path.is_dir()):
+        differences = compared(folder, [(path, corpus) for path, _, corpus in corpora])
+        problems += [Fault(str(path), None, "not the dataset", message) for path, message in differences]
     files = tuple((str(path), name, len(corpus), corpus.fingerprint) for path, name, corpus in corpora)
     return Verification(files, tuple(problems), ", ".join(sorted(rules)) or "nothing", tuple(unchecked))
 

@@ -15,17 +15,17 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
 from pomona.base.arrays import Ints
 from pomona.base.errors import MeasureError, PomonaError
 from pomona.data.corpus import Corpus
-from pomona.data.sources import training_for
+from pomona.data.sources import source_kind, training_for
 from pomona.data.task import TASKS, Task, generate
 from pomona.shortcuts.effective_depth import EffectiveDepth, Evaluators
 from pomona.shortcuts.ladder import Ladder, ladder
+from pomona.training.data import training_corpus
 from pomona.training.recipe import Recipe
 
 
@@ -74,9 +74,9 @@ def learning_examples(corpus: Corpus, recipes: Sequence[Recipe] = ()) -> Corpus 
     """The examples that baselines learn from.
 
     They are the whole train split of the task that made the corpus. A corpus that does not name its task (a TSV file)
-    takes the largest train split among the tasks of these recipes, of the runs that answered it. Examples that are in
-    the corpus itself are left out. None, where there is no such task, means that one half of the corpus is answered
-    from the other.
+    takes the largest train split among the tasks of these recipes, of the runs that answered it, or the file that they
+    were trained on. Examples that are in the corpus itself are left out. None, where there is neither, means that one
+    half of the corpus is answered from the other.
     """
     train = training_for(corpus)
     if train is None:
@@ -90,12 +90,19 @@ def learning_examples(corpus: Corpus, recipes: Sequence[Recipe] = ()) -> Corpus 
 
 def _largest_train_split(recipes: Sequence[Recipe]) -> Corpus | None:
     tasks: list[tuple[Task, int]] = []
+    files: list[Recipe] = []
     for recipe in recipes:
-        if not Path(recipe.data).is_file():
-            with suppress(PomonaError):  # a task that is no longer there teaches nothing
+        with suppress(PomonaError):  # what is no longer there teaches nothing
+            if source_kind(recipe.data) != "task":
+                files.append(recipe)
+            else:
                 tasks.append((TASKS.build(recipe.data, recipe.data_settings), recipe.data_seed))
     tasks = [(task, seed) for task, seed in tasks if task.sizes.get("train", 0)]
-    if not tasks:
-        return None
-    task, seed = max(tasks, key=lambda candidate: candidate[0].sizes["train"])
-    return generate(task, "train", seed)
+    if tasks:
+        task, seed = max(tasks, key=lambda candidate: candidate[0].sizes["train"])
+        return generate(task, "train", seed)
+    read: list[Corpus] = []
+    for recipe in files:
+        with suppress(PomonaError):
+            read.append(training_corpus(recipe))
+    return max(read, key=len, default=None)

@@ -1,7 +1,11 @@
-"""Evaluations in a run's folder: how they are written to scores.json, and how they are read from it.
+"""Evaluations that are kept: in a run's folder (scores.json), or beside a file of answers.
 
     keep(run, "test", predictions, evaluation)     predictions/test.safetensors, and the entry "test" of scores.json
     kept_evaluations(run)["test"]["accuracy"]      every entry that is an evaluation, as `Evaluation.as_dict` gives it
+    keep_beside("answers.jsonl", record)           answers.jsonl.evaluation.json, with the hash of the answers
+
+A record is `Evaluation.as_dict()` and, under "data", what the user named (`data.sources.Named`), so that a report finds
+the examples again.
 
 Runs of earlier versions kept other keys (`by_length`, `f1_gold`, `by_depth`, ...). `as_evaluation` turns such an entry
 into the shape of today; what was not kept then is empty. Other things that papers keep in scores.json, such as the
@@ -10,11 +14,14 @@ accuracy at every node, are no evaluations and are passed over.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from pathlib import Path
 from typing import Any
 
 from pomona.base.errors import FormatError
+from pomona.base.files import kind_of, read_bytes, write_json
+from pomona.data.sources import Named
 from pomona.evaluation.accuracy import wilson
 from pomona.evaluation.evaluation import Evaluation
 from pomona.training.predictions import Predictions
@@ -26,10 +33,51 @@ TREES = ("f1_gold", "f1_left", "f1_right", "list_recall", "depth", "f1_gold_with
 Record = dict[str, Any]
 
 
-def keep(run: Run, name: str, predictions: Predictions, evaluation: Evaluation) -> None:
+BESIDE = ".evaluation.json"  # what the evaluation of a file of answers is called: answers.jsonl.evaluation.json
+
+
+def keep(run: Run, name: str, predictions: Predictions, evaluation: Evaluation | Record) -> None:
     """Keep predictions and their evaluation in the run's folder, under a name."""
     run.add_predictions(name, predictions)
-    run.add_scores(name, evaluation.as_dict())
+    run.add_scores(name, evaluation.as_dict() if isinstance(evaluation, Evaluation) else evaluation)
+
+
+def record_of(evaluation: Evaluation, named: Named | None = None) -> Record:
+    """What is kept of an evaluation: its values, and the examples as the user named them."""
+    return {**evaluation.as_dict(), **({} if named is None else {"data": named.plain})}
+
+
+def free_name(run: Run, label: str, fingerprint: str) -> str:
+    """The name under which scores on these examples are kept: the label or, if other examples have it, the label with
+    the beginning of the fingerprint. Scores on the same examples are replaced."""
+    known = run.scores.get(label)
+    same = not isinstance(known, dict) or known.get("fingerprint", fingerprint) == fingerprint
+    return label if same else f"{label}-{fingerprint[:6]}"
+
+
+def keep_beside(answers: str | Path, record: Record) -> Path:
+    """Keep the evaluation of a file of answers beside it."""
+    path = Path(answers)
+    kept = path.with_name(path.name + BESIDE)
+    write_json(kept, {**record, "answers": {"file": path.name, "sha256": _digest(path)}})
+    return kept
+
+
+def answers_beside(kept: Path, record: Record) -> tuple[Path | None, str]:
+    """The file of answers that a record was kept beside, if it is there and unchanged; else why not."""
+    about = record.get("answers")
+    if not isinstance(about, dict) or not isinstance(about.get("file"), str):
+        return None, ""
+    path = kept.with_name(Path(about["file"]).name)
+    if kind_of(path) != "file":
+        return None, f"the answers {path} are not there any more"
+    if _digest(path) != about.get("sha256"):
+        return None, f"{path} was changed after it was evaluated; evaluate it again"
+    return path, ""
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(read_bytes(path)).hexdigest()
 
 
 def kept_evaluations(run: Run) -> dict[str, Record]:

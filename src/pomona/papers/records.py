@@ -99,16 +99,18 @@ def train_command(recipe: Recipe) -> str:
     """The `pomona train` command of a recipe, without what is a default.
 
     >>> train_command(Recipe("lstm", {"width": 48}, epochs=2))
-    'pomona train lstm --data listops/d20s --set width=48 --with epochs=2'
+    'pomona train lstm --data listops/d20s --model-set width=48 --recipe epochs=2'
     """
     usual = Recipe(recipe.model).plain
     parts = [f"pomona train {recipe.model} --data {recipe.data}"]
-    parts += [f"--set {name}={_plain(value)}" for name, value in recipe.settings.items()]
-    parts += [f"--data-set {name}={_plain(value)}" for name, value in recipe.data_settings.items()]
+    parts += [f"--model-set {name}={_plain(value)}" for name, value in recipe.settings.items()]
+    parts += [f"--set {name}={_plain(value)}" for name, value in recipe.data_settings.items()]
     for name, value in recipe.plain.items():
-        if name not in ("model", "settings", "data", "data_settings", "seed") and value != usual.get(name):
-            parts.append(f"--with {name}={_plain(value)}")
-    return " ".join(parts + ([f"--seed {recipe.seed}"] if recipe.seed else []))
+        separately = ("model", "settings", "data", "data_settings", "seed", "data_seed")
+        if name not in separately and value != usual.get(name):
+            parts.append(f"--recipe {name}={_plain(value)}")
+    seeds = {"--seed": recipe.seed, "--data-seed": recipe.data_seed}
+    return " ".join(parts + [f"{option} {seed}" for option, seed in seeds.items() if seed])
 
 
 def _plain(value: Any) -> str:

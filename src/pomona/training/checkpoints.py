@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pomona.base.errors import RunError
+from pomona.base.errors import PomonaError, RunError, SpecError
 from pomona.base.files import read_bytes
 from pomona.base.randomness import stream_key
+from pomona.base.registry import settings_of
 from pomona.models.model import MODELS, Model, Shape, seeded
 from pomona.training.predictions import read_tensors
 from pomona.training.recipe import Recipe
@@ -29,6 +30,8 @@ from pomona.training.run import Run
 from pomona.trees.values import from_json
 
 STATE = "state.safetensors"
+_SIZES = ("width", "hidden", "inner", "layers", "heads", "beam")  # settings that models share
+_SHARES = ("dropout", "gate_dropout")
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # Adam's own names of what it keeps for each weight
 
 
@@ -69,7 +72,17 @@ class Trained(NamedTuple):
 
 
 def model_of(recipe: Recipe) -> Model:
-    return MODELS.build(recipe.model, recipe.settings)
+    """The model of a recipe; an error if a size is no size."""
+    model = MODELS.build(recipe.model, recipe.settings)
+    for name in _SIZES:
+        size = getattr(model, name, 1)
+        if isinstance(size, int) and size < 1:
+            raise SpecError(f"{recipe.model}: {name} = {size}: must be at least 1")
+    for name in _SHARES:
+        share = getattr(model, name, 0)
+        if isinstance(share, (int, float)) and not 0 <= share < 1:
+            raise SpecError(f"{recipe.model}: {name} = {share}: must be at least 0 and below 1")
+    return model
 
 
 def build(recipe: Recipe, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...], answers: int = 0) -> nn.Module:
@@ -77,9 +90,14 @@ def build(recipe: Recipe, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]
 
     `answers` is how many the data ask for (`Model.asking`); 0 if that is not known.
     """
-    with seeded(int(stream_key("first weights", recipe.seed)) >> 1):
-        shape = Shape(len(vocabulary), len(outcomes), vocabulary, outcomes)
-        return model_of(recipe).asking(answers).build(shape)
+    model = model_of(recipe).asking(answers)
+    try:
+        with seeded(int(stream_key("first weights", recipe.seed)) >> 1):
+            return model.build(Shape(len(vocabulary), len(outcomes), vocabulary, outcomes))
+    except (AssertionError, RuntimeError, TypeError, ValueError, ZeroDivisionError) as error:
+        if isinstance(error, PomonaError) or "allocate memory" in str(error):
+            raise
+        raise SpecError(f"{recipe.model} cannot be built with the settings {settings_of(model)}: {error}") from error
 
 
 def load(run: Run, which: str = "best") -> Trained:

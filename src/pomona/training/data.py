@@ -6,7 +6,7 @@ fresh_corpus(recipe, epoch, held_out_keys(recipe, dev))      # new examples for 
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,9 @@ from pomona.base.errors import RunError
 from pomona.base.randomness import stream_key
 from pomona.data import formats
 from pomona.data.corpus import Corpus
-from pomona.data.sources import data_file
+from pomona.data.sources import corpus_from, data_file, source_kind
 from pomona.data.task import TASKS, generate
+from pomona.data.verification import line_of
 from pomona.training.recipe import Recipe
 
 Keys = npt.NDArray[np.uint64]
@@ -24,12 +25,17 @@ Keys = npt.NDArray[np.uint64]
 
 def corpora(recipe: Recipe) -> tuple[Corpus, Corpus]:
     """The training corpus of a recipe, and the corpus that its weights are chosen on."""
-    if Path(recipe.data).is_file():
+    kind = source_kind(recipe.data)
+    if kind == "file" and not recipe.dev:
         train, dev = _split(formats.read(recipe.data), recipe)
     else:
-        task = TASKS.build(recipe.data, recipe.data_settings)
-        train = generate(task, "train", recipe.data_seed, recipe.rows)
-        dev = generate(task, recipe.select_on, recipe.data_seed)[: recipe.dev_rows]
+        train = _training(recipe)
+        if recipe.dev:
+            dev = corpus_from(recipe.dev)
+            _refuse_shared(train, dev, recipe)
+        else:
+            dev = corpus_from(recipe.data, split=recipe.select_on, **_drawn(recipe))
+        dev = dev[: recipe.dev_rows]
     train, dev = _admitted(train, recipe), _without(dev, _excluded(recipe))
     for name, corpus in (("train", train), ("dev", dev)):
         if not len(corpus):
@@ -40,6 +46,38 @@ def corpora(recipe: Recipe) -> tuple[Corpus, Corpus]:
         if corpus.targets.max(initial=-1) < 0:
             raise RunError(f'{corpus!r} has no answers, so nothing can be learnt of it; give its rows a "target"')
     return train, dev
+
+
+def training_corpus(recipe: Recipe) -> Corpus:
+    """The training corpus of a recipe alone; with `fresh`, that of the first epoch."""
+    if source_kind(recipe.data) == "file" and not recipe.dev:
+        return corpora(recipe)[0]
+    return _admitted(_training(recipe), recipe)
+
+
+def _training(recipe: Recipe) -> Corpus:
+    """The rows that may be trained on, of a task, a folder or a whole file."""
+    if source_kind(recipe.data) == "task":  # which may give more rows than it says
+        return generate(TASKS.build(recipe.data, recipe.data_settings), "train", recipe.data_seed, recipe.rows)
+    split = "train" if source_kind(recipe.data) == "folder" else ""
+    return corpus_from(recipe.data, split=split, size=recipe.rows)
+
+
+def _drawn(recipe: Recipe) -> dict[str, Any]:
+    """How a recipe draws examples from a task; nothing for a folder, whose examples are there already."""
+    is_task = source_kind(recipe.data) == "task"
+    return {"seed": recipe.data_seed, "settings": recipe.data_settings} if is_task else {}
+
+
+def _refuse_shared(train: Corpus, dev: Corpus, recipe: Recipe) -> None:
+    """An error if the file that weights are chosen on holds training examples."""
+    shared = np.flatnonzero(np.isin(dev.keys, train.keys))
+    if len(shared):
+        first = line_of(dev, int(shared[0]))
+        raise RunError(
+            f"{len(shared):,} of the {len(dev):,} examples of {recipe.dev} are also in {recipe.data}, the first on "
+            f"line {first}: weights are chosen on examples that are not trained on"
+        )
 
 
 def _split(corpus: Corpus, recipe: Recipe) -> tuple[Corpus, Corpus]:
@@ -60,9 +98,10 @@ def fresh_corpus(recipe: Recipe, epoch: int, held_out: Keys) -> Corpus:
 
 def held_out_keys(recipe: Recipe, dev: Corpus) -> Keys:
     """The keys of dev and of every test split. A fresh draw leaves them out, since it does not know the splits."""
-    if Path(recipe.data).is_file():
+    kind = source_kind(recipe.data)
+    if kind != "task":
         raise RunError(
-            f"{recipe.data} is a file, and no fresh examples can be drawn from it; name a task or set fresh=false"
+            f"{recipe.data} is a {kind}, and no fresh examples can be drawn from it; name a task or set fresh=false"
         )
     task = TASKS.build(recipe.data, recipe.data_settings)
     others = [split for split in task.sizes if split not in ("train", "dev")]

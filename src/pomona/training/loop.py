@@ -32,7 +32,10 @@ from torch import Tensor, nn
 
 from pomona.base.arrays import Floats
 from pomona.base.errors import RunError, SpecError, did_you_mean
+from pomona.base.files import kind_of
 from pomona.base.randomness import stream_key
+from pomona.data.sources import source_kind
+from pomona.data.task import TASKS
 from pomona.models.inputs.batches import bucketed, shuffled
 from pomona.models.model import Model, Output, threads_of
 from pomona.training.checkpoints import (
@@ -49,7 +52,7 @@ from pomona.training.checkpoints import (
 from pomona.training.data import corpora, fresh_corpus, held_out_keys
 from pomona.training.predict import answer, answer_batches, memory_errors
 from pomona.training.recipe import Recipe
-from pomona.training.run import Run, environment
+from pomona.training.run import Run, environment, opened
 from pomona.training.schedules import cooled, learning_rate
 from pomona.training.speed import Speed
 from pomona.training.staging import Part, stages_of, told
@@ -90,17 +93,18 @@ def train(
     shorter one stood before its rate fell (`after`; see `Recipe.extends`), and ends with the same bits as without it.
     """
     model = model_of(recipe)
-    _refuse_without_effect(recipe, model, device)
-    run = Run.open(folder, recipe)
-    if run.finished:
-        return run
-    with run.locked(), threads_of(threads):
-        where = device or ("cuda" if model.gpu and torch.cuda.is_available() else "cpu")
-        run.write("environment.json", environment(device=where, threads=threads))
-        if after is not None and not (run.folder / STATE).exists():
-            begin_from(run, after)
-        with memory_errors(recipe):
-            Trainer(run, torch.device(where), save_every, progress).train()
+    if kind_of(Path(folder) / "summary.json") != "file":  # of a finished run the data need not be there any more
+        _refuse_without_effect(recipe, model, device)
+    with opened(folder, recipe) as run:
+        if run.finished:
+            return run
+        with run.locked(), threads_of(threads):
+            where = device or ("cuda" if model.gpu and torch.cuda.is_available() else "cpu")
+            run.write("environment.json", environment(device=where, threads=threads))
+            if after is not None and not (run.folder / STATE).exists():
+                begin_from(run, after)
+            with memory_errors(recipe):
+                Trainer(run, torch.device(where), save_every, progress).train()
     return run
 
 
@@ -108,11 +112,23 @@ def _refuse_without_effect(recipe: Recipe, model: Model, device: str | None) -> 
     """Reject options that would have no effect before the run folder is created."""
     if not model.gpu and device not in (None, "cpu"):
         raise SpecError(f"{recipe.model} is computed on the processor alone; leave out device = {device!r}")
-    if Path(recipe.data).is_file() and (recipe.data_settings or recipe.select_on == "test"):
+    kind = source_kind(recipe.data)  # an error if there is no such task, file or folder
+    if kind == "file" and (recipe.data_settings or recipe.select_on == "test"):
         raise SpecError(
             f"{recipe.data} is a file: it has no settings (data_settings = {dict(recipe.data_settings)}) and no test "
             f"split to select on (select_on = {recipe.select_on!r}); leave them out, or name a task"
         )
+    if kind == "folder" and (recipe.data_settings or recipe.data_seed):
+        raise SpecError(
+            f"{recipe.data} is a folder of examples: it has no settings (data_settings = {dict(recipe.data_settings)}) "
+            f"and no seed (data_seed = {recipe.data_seed}); leave them out"
+        )
+    if kind == "task":
+        TASKS.build(recipe.data, recipe.data_settings)
+    if recipe.dev and recipe.select_on == "test":
+        raise SpecError(f"dev = {recipe.dev!r} and select_on = 'test': weights are chosen on one; leave one out")
+    if recipe.dev and source_kind(recipe.dev) != "file":
+        raise SpecError(f"dev = {recipe.dev!r} is no file; a task or a folder has a split dev of its own")
     stages_of(recipe, model)
 
 

@@ -52,19 +52,20 @@ class Recipe:
     model: str
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the model
     seed: int = 0  # of the first weights, the order of the batches and the noise
-    data: str = "listops/d20s"  # the name of a task, or a file
-    data_settings: Mapping[str, Any] = field(default_factory=dict)
-    data_seed: int = 0
+    data: str = "listops/d20s"  # the name of a task, a file, or a dataset's folder
+    data_settings: Mapping[str, Any] = field(default_factory=dict)  # of the task
+    data_seed: int = 0  # of the task's examples
     rows: int | None = None  # of the training split; None for all of them
     fresh: bool = False  # draw new examples for every epoch, without those of dev and test
     longest: int | None = None  # tokens; longer training examples are left out
     exclude: tuple[str, ...] = ()  # files whose examples must not be trained on
-    dev_rows: int = 2_000  # of a file with no more rows than this: a tenth of them
-    epochs: int = 20
-    batch: int = 64
-    batching: Literal["bucketed", "random"] = "bucketed"
+    dev: str = ""  # a file that the weights are chosen on; by default dev of the task or folder, or rows of the file
+    dev_rows: int = 2_000  # at most; of a file with no more rows than this: a tenth of them
+    epochs: int = 20  # passes over the training examples
+    batch: int = 64  # examples of a step
+    batching: Literal["bucketed", "random"] = "bucketed"  # batches of examples of like length, or of any
     rate: float = 1e-3  # the learning rate
-    schedule: Literal["plateau", "cosine", "constant", "inverse_sqrt", "cooldown"] = "plateau"
+    schedule: Literal["plateau", "cosine", "constant", "inverse_sqrt", "cooldown"] = "plateau"  # how the rate changes
     warmup: int = 0  # steps in which the rate rises from 0; inverse_sqrt: afterwards it falls as sqrt(warmup / steps)
     decay: float = 0.5  # plateau: multiply the rate by this ...
     patience: int = 2  # ... after this many epochs without a better dev accuracy
@@ -106,10 +107,11 @@ class Recipe:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The recipe as JSON values; a recipe without stages says nothing of them."""
+        """The recipe as JSON values; a recipe without stages or a dev file says nothing of them."""
         values = settings_of(self)
-        if not self.stages:
-            del values["stages"]
+        for name in ("stages", "dev"):
+            if not values[name]:
+                del values[name]
         return values
 
     @property

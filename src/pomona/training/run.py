@@ -20,7 +20,7 @@ import math
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,32 @@ from pomona.training.predictions import Predictions
 from pomona.training.recipe import Recipe
 
 _MEASURED = ("epoch", "loss", "train", "dev", "rate")  # what every epoch of a curve has
+_BEGUN = ("recipe.json", "environment.json", "data.json", "certificate.json", ".lock")  # before the first step
+_TRAINED = ("state.safetensors", "curve.jsonl", "best.safetensors", "last.safetensors", "summary.json")
 LONGEST_NAME = 200  # bytes of the name of a test, which becomes the name of a file
+
+
+@contextmanager
+def opened(folder: str | Path, recipe: Recipe) -> Iterator[Run]:
+    """The run of this recipe in this folder, as `Run.open` gives it.
+
+    If the block fails before a new run has saved anything that was trained, the new files are removed, so that the
+    folder claims nothing. After an interruption they stay, and the run resumes.
+    """
+    folder = Path(folder)
+    new = files.kind_of(folder / "recipe.json") != "file"
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        run = Run.open(folder, recipe)
+        yield run
+    except Exception:
+        if new and not any((folder / name).exists() for name in _TRAINED):
+            for name in _BEGUN:
+                (folder / name).unlink(missing_ok=True)
+            with suppress(OSError):  # something else is in it
+                for path in missing:
+                    path.rmdir()
+        raise
 
 
 class Run:

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pomona.cli import terminal
+from pomona.cli.options import AsJson, DataSeed, Import, Most, Settings, Size, Source
 
 if TYPE_CHECKING:
     from pomona.data.corpus import Corpus
     from pomona.fairness import Certificate, Violation
 
+GROUP = "proofs"
+
 
 def certify(
-    train: Annotated[str, typer.Argument(help="The training set: any file that pomona can read, or a task's name.")],
+    train: Source,
     test: Annotated[
         str,
         typer.Option(
@@ -36,14 +39,12 @@ def certify(
     folded: Annotated[
         bool, typer.Option("--fold", help="ListOps: read each list as a sequence of steps, one argument at a time.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Random seed of a task's data.")] = 0,
-    size: Annotated[int, typer.Option(help="Use at most this many examples of each test split.", min=1)] = 10_000,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A setting of the task, for example copies=digits; may be repeated."),
-    ] = None,
-    most: Annotated[int, typer.Option(help="How many missing facts to print; 0 for all.", min=0)] = 5,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the certificate as JSON.")] = False,
+    data_seed: DataSeed = None,
+    size: Size = 10_000,
+    settings: Settings = None,
+    most: Most = 5,
+    imports: Import = None,
+    as_json: AsJson = False,
 ) -> None:
     """Certify that a split is fair: every local fact that the test set needs occurs in the training set.
 
@@ -59,7 +60,7 @@ def certify(
     from pomona.fairness import certify as certified
     from pomona.fairness import fold
 
-    corpora = _corpora(train, test, seed, size, parse_settings(settings or []))
+    corpora = _corpora(train, test, data_seed, size, parse_settings(settings or []))
     if folded:
         corpora = {split: fold(corpus) for split, corpus in corpora.items()}
     certificate = certified(
@@ -77,24 +78,28 @@ def certify(
         raise typer.Exit(terminal.CHECK_FAILED)
 
 
-def _corpora(train: str, test: str, seed: int, size: int, settings: dict[str, Any]) -> dict[str, Corpus]:
-    """The training set and, if there is one, the test set: files, tasks, or splits of the training task."""
+def _corpora(train: str, test: str, seed: int | None, size: int | None, settings: dict[str, Any]) -> dict[str, Corpus]:
+    """The training set and, if there is one, the test set: files, tasks, or splits of the training task or folder."""
     from pomona.data.corpus import Corpus
-    from pomona.data.sources import corpus_from
-    from pomona.data.task import TASKS
+    from pomona.data.sources import corpus_from, source_kind, splits_of
 
-    known: dict[str, Any] = {"seed": seed, "settings": settings}
-    corpora = {"train": corpus_from(train, split="train", **known)}
-    sizes = {} if Path(train).is_file() else TASKS.build(train, settings).sizes
+    sizes = splits_of(train, settings)
     tested = [split for split in sizes if (split == test if test else split.startswith("test"))]
+    apart = bool(test) and not tested  # a test set of its own, which may be a task where training is a file
+    test_seed = seed if apart and source_kind(test) == "task" else None
+    train_seed = seed if test_seed is None or source_kind(train) == "task" else None
+    known: dict[str, Any] = {"seed": train_seed, "settings": settings}
+    corpora = {"train": corpus_from(train, split="train" if sizes else "", **known)}
     if tested:
-        parts = [corpus_from(train, split=split, size=min(size, sizes[split]), **known) for split in tested]
+        most = {split: min(size or rows or 0, rows or 0) or size for split, rows in sizes.items()}
+        parts = [corpus_from(train, split=split, size=most[split], **known) for split in tested]
         corpora["test"] = Corpus.concatenate(parts)
-        cut = [split for split in tested if sizes[split] > size]
+        cut = [split for split in tested if size is not None and (sizes[split] or 0) > size]
         if cut:
             terminal.err.print(f"Of {', '.join(cut)} the first {size:,} examples each (--size).")
-    elif test:
-        corpora["test"] = corpus_from(test, split="test", seed=seed, size=None if Path(test).is_file() else size)
+    elif apart:
+        whole = source_kind(test) == "file"
+        corpora["test"] = corpus_from(test, seed=test_seed, size=None if whole else size)
     return corpora
 
 

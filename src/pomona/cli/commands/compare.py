@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pomona.cli import terminal
-from pomona.cli.commands import task_names
+from pomona.cli.options import AllowOverlap, AsJson, Data, DataSeed, Import, Settings, Size, Split
 
 if TYPE_CHECKING:
     from pomona.evaluation.comparison import Comparison, Pair
     from pomona.evaluation.significance import Difference
+
+GROUP = "models"
 
 
 def compare(
@@ -21,24 +25,20 @@ def compare(
             help="Runs, files of answers or package.module:thing; NAME=A,B,C is one model with several seeds."
         ),
     ],
-    data: Annotated[
-        str, typer.Option(help="A file or a task, for example listops/d20s.", autocompletion=task_names)
-    ],
-    split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
-    seed: Annotated[int, typer.Option(help="Random seed of a task's data.")] = 0,
-    size: Annotated[int | None, typer.Option(help="Use only the first N examples.", min=1)] = None,
+    data: Data,
+    split: Split = "",
+    data_seed: DataSeed = None,
+    size: Size = None,
     cluster: Annotated[
         str,
         typer.Option(help="Groups of examples that are not independent: derivation, operator, any column of the data."),
     ] = "",
     confidence: Annotated[float, typer.Option(help="Confidence of every interval.", min=0.5, max=0.9999)] = 0.95,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting of the task, for example branching=0.3; repeatable.")
-    ] = None,
-    modules: Annotated[
-        list[str] | None, typer.Option("--import", help="A module of yours that a run's model lives in; its code runs.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+    settings: Settings = None,
+    allow_overlap: AllowOverlap = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the comparison to this JSON file.")] = None,
+    imports: Import = None,
+    as_json: AsJson = False,
 ) -> None:
     """Paired differences with intervals, exact McNemar tests adjusted by Holm, and the smallest detectable difference.
 
@@ -47,18 +47,16 @@ def compare(
     Example: [bold]pomona compare a.jsonl b.jsonl --data listops/d20s --cluster derivation[/bold]
     or [bold]pomona compare tree=runs/tree-0,runs/tree-1 lstm=runs/lstm-0,runs/lstm-1 --data test.tsv[/bold]
     """
-    from pathlib import Path
-
-    from pomona.base.files import kind_of
+    from pomona.base.files import kind_of, write_json
     from pomona.base.registry import parse_settings
-    from pomona.cli.commands.evaluate import subject_of
+    from pomona.cli.commands.evaluate import checked_overlap, subject_of
     from pomona.data.sources import corpus_from
     from pomona.evaluation.comparison import compare as compared
     from pomona.evaluation.subjects import evaluate
 
     if len(models) < 2:
         raise typer.BadParameter("a comparison needs at least two models", param_hint="MODELS")
-    corpus = corpus_from(data, split=split, seed=seed, settings=parse_settings(settings or []))[:size]
+    corpus = corpus_from(data, split=split, seed=data_seed, settings=parse_settings(settings or []))[:size]
     sides = []
     short = [Path(model).name for model in models]
     for model, last in zip(models, short, strict=True):
@@ -66,14 +64,21 @@ def compare(
         if not equals or kind_of(model):
             name, members = last if short.count(last) == 1 else model, model
         paths = [members] if kind_of(members) else members.split(",")
-        sides.append(
-            [evaluate(subject_of(path, modules or []), corpus, name=name, ladders=False) for path in paths if path]
-        )
-    comparison = compared(*sides, cluster=cluster, confidence=confidence, seed=seed)
+        subjects = [subject_of(path) for path in paths if path]
+        notes = [checked_overlap(subject, corpus, data, allow=allow_overlap) for subject in subjects]
+        found = [evaluate(subject, corpus, name=name, ladders=False) for subject in subjects]
+        sides.append([note(evaluation) for note, evaluation in zip(notes, found, strict=True)])
+    comparison = compared(*sides, cluster=cluster, confidence=confidence, seed=data_seed or 0)
+    told = [f"{side.name}: {note}" for group in sides for side in group for note in side.notes]
+    comparison = dataclasses.replace(comparison, notes=(*comparison.notes, *dict.fromkeys(told)))
+    if out is not None:
+        write_json(out, comparison.as_dict())
     if as_json:
         terminal.emit_json(comparison.as_dict())
         return
     _print(comparison, confidence)
+    if out is not None:
+        terminal.out.print(f"\nWrote {terminal.plain(out)}. Next: pomona report {terminal.plain(out)} ...")
 
 
 def _print(comparison: Comparison, confidence: float) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pomona.cli import terminal
+from pomona.cli.options import AsJson, DataSeed, Seed
 
 if TYPE_CHECKING:
     from pomona.data.corpus import Corpus
@@ -20,15 +21,16 @@ if TYPE_CHECKING:
 TASK = "listops/d20s"
 SHUFFLES = 200
 
+GROUP = "start"
+
 
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(help="Random seed of the data and of both models.")] = 0,
+    seed: Seed = 0,
+    data_seed: DataSeed = None,
     rows: Annotated[int, typer.Option(help="Training examples.", min=100)] = 90_000,
     epochs: Annotated[int, typer.Option(help="Epochs of the TreeLSTM; the LSTM has half as many.", min=1)] = 8,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the results as JSON; everything else goes to standard error.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run every step once on a small scale: data, a fairness proof, two models, their baselines, TRE and a report.
 
@@ -40,7 +42,7 @@ def demo(
 
     need("torch")  # say it now, not after the first steps
     with terminal.aside(really=as_json):
-        facts = _tell(out, seed, rows, epochs)
+        facts = _tell(out, seed, data_seed or 0, rows, epochs)
     if as_json:
         terminal.emit_json(facts)
 
@@ -49,13 +51,13 @@ def _heading(text: str) -> None:
     terminal.out.print(f"\n[bold cyan]{text}[/bold cyan]")
 
 
-def _tell(out: Path, seed: int, rows: int, epochs: int) -> dict[str, Any]:
+def _tell(out: Path, seed: int, data_seed: int, rows: int, epochs: int) -> dict[str, Any]:
     begin = time.monotonic()
     data = {"train": rows, "dev": max(100, rows // 9), "test": max(100, rows // 9)}
     settings = [f"{split}={count}" for split, count in data.items()]
-    corpora = _data(out, seed, settings)
-    certificates = _fairness(out, seed)
-    runs = _training(out, seed, settings, epochs)
+    corpora = _data(out, data_seed, settings)
+    certificates = _fairness(out, data_seed)
+    runs = _training(out, seed, data_seed, settings, epochs)
     scores = _meaning(runs, corpora)
     tre = _representations(out, runs["TreeLSTM"], corpora["test"])
     page = _page(out, [*runs.values(), *certificates, tre])
@@ -84,7 +86,7 @@ def _data(out: Path, seed: int, settings: list[str]) -> dict[str, Corpus]:
     from pomona.data import formats
 
     _heading(f"1. Data. {TASK}: distinct expressions, divided into train, dev and test")
-    generate(TASK, out=out / "data", seed=seed, formats="parquet,tsv", settings=settings)
+    generate(TASK, out=out / "data", data_seed=seed, formats="parquet,tsv", settings=settings)
     show(str(out / "data" / "test.parquet"), n=1)
     terminal.out.print("\nCompute every answer again, and look for duplicates and leaks:")
     verify([out / "data"])
@@ -120,15 +122,16 @@ def _half(epochs: int) -> int:
     return max(1, epochs // 2)
 
 
-def _training(out: Path, seed: int, settings: list[str], epochs: int) -> dict[str, Path]:
+def _training(out: Path, seed: int, data_seed: int, settings: list[str], epochs: int) -> dict[str, Path]:
     """Train two models at once, each in a process of its own, with the command that a reader would type."""
     _heading("3. Models. A TreeLSTM that is given the trees, and an LSTM that is not, side by side")
-    shared = ["--seed", str(seed), "--data", TASK, "--quiet", "--with", "longest=50", "--with", "schedule=cosine"]
-    shared += [f"--data-set={setting}" for setting in settings]
+    shared = ["--seed", str(seed), "--data", TASK, "--quiet", "--data-seed", str(data_seed)]
+    shared += ["--recipe", "longest=50", "--recipe", "schedule=cosine"]
+    shared += [f"--set={setting}" for setting in settings]
     chosen = {
-        "TreeLSTM": ["treelstm", "--with", "rate=0.01", "--with", "weight_decay=0.03", "--with", "batch=128",
-                     "--with", "batching=random", "--set", "width=64", "--with", f"epochs={epochs}"],
-        "LSTM": ["lstm", "--with", "rate=0.003", "--with", f"epochs={_half(epochs)}"],
+        "TreeLSTM": ["treelstm", "--recipe", "rate=0.01", "--recipe", "weight_decay=0.03", "--recipe", "batch=128",
+                     "--recipe", "batching=random", "--model-set", "width=64", "--recipe", f"epochs={epochs}"],
+        "LSTM": ["lstm", "--recipe", "rate=0.003", "--recipe", f"epochs={_half(epochs)}"],
     }  # fmt: skip
     runs = {name: out / "runs" / name.lower() for name in chosen}
     running = {}

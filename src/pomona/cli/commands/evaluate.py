@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pomona.cli import terminal
-from pomona.cli.commands import task_names
+from pomona.cli.options import (
+    AllowOverlap,
+    AsJson,
+    Data,
+    DataSeed,
+    Import,
+    Predictions,
+    Settings,
+    Size,
+    Split,
+    Train,
+    TrainDepth,
+    Verbose,
+    Weights,
+)
 
 if TYPE_CHECKING:
+    from pomona.data.corpus import Corpus
     from pomona.evaluation.evaluation import Evaluation
-    from pomona.training.run import Run
+    from pomona.evaluation.subjects import Answered
+
+GROUP = "models"
 
 
 def evaluate(
@@ -24,22 +41,13 @@ def evaluate(
             show_default=False,
         ),
     ] = "",
-    data: Annotated[
-        str,
-        typer.Option(help="A file or a task, for example listops/d20s.", autocompletion=task_names),
-    ] = "",
-    split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
-    seed: Annotated[int, typer.Option(help="Random seed of a task's data.")] = 0,
-    size: Annotated[int | None, typer.Option(help="Use only the first N examples.", min=1)] = None,
-    predictions: Annotated[
-        Path | None, typer.Option(help='Answers as JSON lines: {"id", "prediction"}, optionally with "tree".')
-    ] = None,
-    train: Annotated[
-        str, typer.Option(help="What baselines learn from: a file or task; by default the task's train split.")
-    ] = "",
-    train_depth: Annotated[
-        int | None, typer.Option(help="Depth of the deepest training trees: is the model better beyond it?")
-    ] = None,
+    data: Data = "",
+    split: Split = "",
+    data_seed: DataSeed = None,
+    size: Size = None,
+    predictions: Predictions = None,
+    train: Train = "",
+    train_depth: TrainDepth = None,
     ladder: Annotated[bool, typer.Option(help="Baselines that see part of the input, and effective depth.")] = True,
     measures: Annotated[
         list[str] | None,
@@ -48,87 +56,120 @@ def evaluate(
             help="A further measure (pomona ls measures), for example topsim or topsim:method=kendall; repeatable.",
         ),
     ] = None,
-    weights: Annotated[str, typer.Option(help="Of a run: best or last.")] = "best",
-    name: Annotated[str, typer.Option(help="Keep predictions and scores in the run under this name.")] = "",
+    weights: Weights = "best",
+    name: Annotated[
+        str, typer.Option(help="The name under which a run keeps its scores. Default: that of the split or the file.")
+    ] = "",
     save: Annotated[
         Path | None, typer.Option("--save-answers", help="Write the answers here, to evaluate or compare them again.")
     ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting of the task, for example branching=0.3; repeatable.")
-    ] = None,
-    modules: Annotated[
-        list[str] | None,
-        typer.Option("--import", help="A module of yours with the run's model or a measure; its code runs."),
-    ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Also the tests behind the effective depth.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+    settings: Settings = None,
+    allow_overlap: AllowOverlap = False,
+    imports: Import = None,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
 ) -> None:
     """Accuracy with intervals, overall and by length, depth, operator and arity, beside simple baselines.
 
     For answers that come with trees, parse F1 as well; answers that cannot be read are counted apart from wrong ones.
+
+    The result is kept, for pomona report: in a run's folder (scores.json), or beside a file of answers. A second
+    evaluation on the same examples replaces the first; other examples of the same name get a name of their own.
 
     Example: [bold]pomona evaluate --data listops/d20s --split test --predictions answers.jsonl[/bold]
     or [bold]pomona evaluate runs/tree --data test.tsv --measure topsim[/bold]
     """
     from pomona.base.registry import parse_settings
     from pomona.data.answers import write_answers
-    from pomona.data.sources import corpus_from
+    from pomona.data.sources import Named
     from pomona.evaluation.measure import from_text, with_measures
+    from pomona.evaluation.records import record_of
     from pomona.evaluation.subjects import Reading, answer, evaluate_answered
 
     if bool(model) == (predictions is not None):
         raise typer.BadParameter("give either a model or --predictions, and not both", param_hint="MODEL")
     if not data:
-        raise typer.BadParameter("say what to evaluate on: a file, or a task's name", param_hint="--data")
+        raise typer.BadParameter("say what to evaluate on: a task, a file or a folder", param_hint="--data")
     given = model or str(predictions)
-    subject = subject_of(given, modules or [])
+    subject = subject_of(given)
     for text in measures or []:
         from_text(text)  # a measure that does not exist is an error before the work, not after it
     if name:
         _check_name(subject, name, given)
-    corpus = corpus_from(data, split=split, seed=seed, settings=parse_settings(settings or []))[:size]
+    named = Named(data, split, data_seed, size, parse_settings(settings or []))
+    corpus = named.corpus()
+    notes = checked_overlap(subject, corpus, data, allow=allow_overlap)
     answered = answer(subject, corpus, Path(given).name, Reading(which=weights))
-    learn_from = corpus_from(train, split="train", seed=seed) if train and ladder else None
+    learn_from = learning_source(train, data_seed) if train and ladder else None
     evaluation = evaluate_answered(answered, corpus, ladders=ladder, train=learn_from, train_depth=train_depth)
-    evaluation = with_measures(evaluation, measures or [])
-    if name:
-        from pomona.evaluation.records import keep
-
-        assert answered.run is not None
-        assert answered.predictions is not None
-        keep(answered.run, name, answered.predictions, evaluation)
+    evaluation = notes(with_measures(evaluation, measures or []))
+    record = record_of(evaluation, named)
     if save is not None:
         write_answers(corpus, answered.answers, save)
+    kept = _keep(answered, record, name or named.label, save or Path(given), chosen=bool(name))
     if as_json:
-        terminal.emit_json(evaluation.as_dict())
+        with terminal.aside():
+            terminal.out.print(kept)
+        terminal.emit_json(record)
         return
     _print(evaluation, verbose=verbose)
     if save is not None:
         terminal.out.print(f"\nWrote {terminal.plain(save)}")
+    terminal.out.print(f"\n{kept}")
 
 
-def subject_of(model: str, modules: list[str]) -> Any:
-    """A run's folder as a Run; anything else as it stands. Modules of the user's own are imported first."""
-    from pomona.base.files import kind_of
-    from pomona.base.registry import imported
+def learning_source(source: str, seed: int | None) -> Corpus:
+    """The examples that baselines learn from: a file, or the train split of a task or a folder."""
+    from pomona.data.sources import corpus_from, source_kind
 
-    if kind_of(model) == "folder":
-        return run_at(Path(model), modules)
-    for module in modules:
-        imported(f"{module}:")
-    return model
+    kind = source_kind(source)
+    return corpus_from(source, split="" if kind == "file" else "train", seed=seed if kind == "task" else None)
 
 
-def run_at(folder: Path, modules: list[str]) -> Run:
-    """The run in a folder; its model may live in modules of the user's own, which are imported first."""
+def checked_overlap(
+    subject: Any, corpus: Corpus, named: str, *, allow: bool
+) -> Callable[[Evaluation], Evaluation]:
+    """An error if a run was trained on examples of the corpus; what adds the notes about that to an evaluation."""
+    from dataclasses import replace
+
+    from pomona.evaluation.overlap import overlap, overlap_notes, refuse_overlap
     from pomona.training.run import Run
 
-    if modules:
-        from pomona.models.model import MODELS
+    if not isinstance(subject, Run):
+        return lambda evaluation: evaluation
+    seen = overlap(subject, corpus)
+    if not allow:
+        refuse_overlap(seen, corpus, subject, named)
+    return lambda evaluation: replace(evaluation, notes=(*evaluation.notes, *overlap_notes(seen, evaluation)))
 
-        for module in modules:
-            MODELS.trust(module)
-    return Run.read(folder)
+
+def _keep(answered: Answered, record: dict[str, Any], name: str, path: Path, *, chosen: bool) -> str:
+    """Keep an evaluation in the run, or beside the file of answers; a sentence that says where."""
+    from pomona.base.errors import PomonaError
+    from pomona.base.files import kind_of
+    from pomona.evaluation.records import free_name, keep, keep_beside
+
+    try:
+        if answered.run is not None:
+            assert answered.predictions is not None
+            name = name if chosen else free_name(answered.run, name, record["fingerprint"])
+            keep(answered.run, name, answered.predictions, record)
+            return f"Kept as {terminal.plain(repr(name))} in {terminal.plain(answered.run.folder / 'scores.json')}"
+        if kind_of(path) == "file":
+            return f"Kept in {terminal.plain(keep_beside(path, record))}"
+    except PomonaError as error:
+        if chosen:
+            raise
+        return f"[yellow]Not kept[/]: {terminal.plain(error)}"
+    return "Not kept: code has no folder of its own. --save-answers FILE keeps the answers and this evaluation."
+
+
+def subject_of(model: str) -> Any:
+    """A run's folder as a Run; anything else as it stands."""
+    from pomona.base.files import kind_of
+    from pomona.training.run import Run
+
+    return Run.read(model) if kind_of(model) == "folder" else model
 
 
 def _check_name(subject: Any, name: str, given: str) -> None:

@@ -8,25 +8,23 @@ from typing import Annotated
 import typer
 
 from pomona.cli import terminal
-from pomona.cli.commands import task_names
+from pomona.cli.options import AsJson, DataSeed, Import, Settings, Size, Source, Split
+
+GROUP = "data"
 
 
 def export(
-    source: Annotated[
-        str, typer.Argument(help="A file, or a task's name, for example listops/d20s.", autocompletion=task_names)
-    ],
+    source: Source,
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write, JSON lines.")] = Path("inputs.jsonl"),
-    split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
-    seed: Annotated[int, typer.Option(help="Random seed of a task's data.")] = 0,
-    size: Annotated[int | None, typer.Option(help="Use only this many examples, the first ones.", min=1)] = None,
+    split: Split = "",
+    data_seed: DataSeed = None,
+    size: Size = None,
     answers: Annotated[
         bool, typer.Option("--answers", help="Also write the correct answers, for example for few-shot prompts.")
     ] = False,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A setting of the task, for example branching=0.3; may be repeated."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON what was written.")] = False,
+    settings: Settings = None,
+    imports: Import = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write the inputs of a corpus as JSON lines, for a model outside Pomona to answer.
 
@@ -40,12 +38,11 @@ def export(
     from pomona.data.answers import write_inputs
     from pomona.data.sources import corpus_from
 
-    corpus = corpus_from(source, split=split, seed=seed, settings=parse_settings(settings or []))[:size]
+    corpus = corpus_from(source, split=split, seed=data_seed, settings=parse_settings(settings or []))[:size]
     write_inputs(corpus, out, answers=answers)
-    from_task = not Path(source).is_file()
     words = ["pomona", "evaluate", "predictions.jsonl", "--data", source]
-    words += ["--split", split] if from_task else []
-    words += ["--seed", str(seed)] if from_task and seed else []
+    words += ["--split", split] if split else []
+    words += ["--data-seed", str(data_seed)] if data_seed else []
     words += ["--size", str(size)] if size is not None else []
     words += [word for pair in settings or [] for word in ("--set", pair)]
     if as_json:

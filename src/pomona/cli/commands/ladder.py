@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pomona.cli import terminal
-from pomona.cli.commands import task_names
+from pomona.cli.options import (
+    AsJson,
+    DataSeed,
+    Import,
+    Plot,
+    Predictions,
+    Settings,
+    Size,
+    Source,
+    Split,
+    Train,
+    TrainDepth,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,55 +30,44 @@ if TYPE_CHECKING:
     from pomona.shortcuts.effective_depth import EffectiveDepth
     from pomona.shortcuts.ladder import Ladder
 
+GROUP = "proofs"
+
 
 def ladder(
-    source: Annotated[
-        str,
-        typer.Argument(help="A file, or a task's name, for example orchard/hard/min-max.", autocompletion=task_names),
-    ],
-    split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
-    seed: Annotated[int, typer.Option(help="Random seed of a task's data.")] = 0,
-    size: Annotated[int, typer.Option(help="Use at most this many examples.", min=2)] = 10_000,
-    train: Annotated[
-        str,
-        typer.Option(
-            help="A file or task for the baselines to learn from. Default: the task's train split, or half of the file."
-        ),
-    ] = "",
+    source: Source,
+    split: Split = "",
+    data_seed: DataSeed = None,
+    size: Size = 10_000,
+    train: Train = "",
     levels: Annotated[
         int, typer.Option(help="How many levels of a tree the largest truncated evaluator sees.", min=0, max=40)
     ] = 8,
-    predictions: Annotated[
-        Path | None,
-        typer.Option(help="A model's answers, by id or one per line: adds its accuracy and its effective depth."),
-    ] = None,
-    train_depth: Annotated[
-        int | None,
-        typer.Option(help="With --predictions: the depth of the deepest trees in the model's training data."),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A setting of the task, for example copies=digits; may be repeated."),
-    ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Also plot the ladder to this PNG, SVG or PDF file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+    predictions: Predictions = None,
+    train_depth: TrainDepth = None,
+    settings: Settings = None,
+    plot: Plot = None,
+    imports: Import = None,
+    as_json: AsJson = False,
 ) -> None:
     """The ladder: accuracy of baselines that see only part of the input. Compare a model with them.
 
     The rungs go from always the same answer over counts of tokens to evaluators that see the top k levels of a tree.
+    Baselines learn from the task's train split, or from one half of a file that names no task. --predictions, answers
+    by id or one for each line, adds a model's accuracy and its effective depth.
 
     Example: [bold]pomona ladder orchard/hard/min-max --split test-12[/bold]
     """
     from pomona.base.errors import MeasureError
     from pomona.base.registry import parse_settings
+    from pomona.cli.commands.evaluate import learning_source
     from pomona.data.sources import corpus_from
     from pomona.evaluation.baselines import Baselines, learning_examples
     from pomona.shortcuts.ladder import ladder as make
 
     chosen = parse_settings(settings or [])
-    whole = corpus_from(source, split=split, seed=seed, size=None, settings=chosen)
+    whole = corpus_from(source, split=split, seed=data_seed, size=None, settings=chosen)
     corpus = whole[:size]
-    learn = corpus_from(train, split="train", seed=seed) if train else learning_examples(corpus)
+    learn = learning_source(train, data_seed) if train else learning_examples(corpus)
     made = make(corpus, learn, levels=levels)
     depths: tuple[EffectiveDepth, ...] = ()
     notes: list[str] = []

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pomona.cli import terminal
+from pomona.cli.options import AsJson, Import
 
 if TYPE_CHECKING:
     from pomona.cli.catalogue import Listing
+
+GROUP = "start"
 
 
 def ls(
@@ -19,7 +22,8 @@ def ls(
             help="tasks, models, measures or papers; or the name of a task, for its settings.", show_default=False
         ),
     ] = "tasks",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+    imports: Import = None,
+    as_json: AsJson = False,
 ) -> None:
     """List the tasks and their presets; the models, measures or papers; or the settings of one task.
 

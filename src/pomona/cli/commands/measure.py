@@ -8,10 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pomona.cli import terminal
-from pomona.cli.commands import task_names
+from pomona.cli.options import (
+    AllowOverlap,
+    AsJson,
+    Data,
+    DataSeed,
+    Import,
+    MeasureSettings,
+    SeedOrNone,
+    Settings,
+    Size,
+    Split,
+)
 
 if TYPE_CHECKING:
     from pomona.evaluation.measure import Measure
+
+GROUP = "measures"
 
 
 def measure(
@@ -20,15 +33,13 @@ def measure(
         Path, typer.Argument(help="Meanings, attributes or vectors: .jsonl, .csv, .npy, trees or text; or answers.")
     ],
     second: Annotated[Path | None, typer.Argument(help="Messages, vectors or labels, in the same order.")] = None,
-    data: Annotated[
-        str,
-        typer.Option(help="The corpus that FIRST answers: a file, or a task's name.", autocompletion=task_names),
-    ] = "",
-    split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
-    size: Annotated[int | None, typer.Option(help="Use only the first N examples.", min=1)] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting of the measure, as method=kendall; may be repeated.")
-    ] = None,
+    data: Data = "",
+    split: Split = "",
+    data_seed: DataSeed = None,
+    size: Size = None,
+    settings: Settings = None,
+    measure_settings: MeasureSettings = None,
+    allow_overlap: AllowOverlap = False,
     meaning_distance: Annotated[
         str | None, typer.Option(help="hamming (default), edit, tree, cosine, euclidean or l1.", show_default=False)
     ] = None,
@@ -39,33 +50,35 @@ def measure(
     permutations: Annotated[int | None, typer.Option(min=0, help="Permutations of items for a p-value.")] = None,
     binning: Annotated[str | None, typer.Option(help="andreas2019 or range, for binned-entropy.")] = None,
     neighbours: Annotated[int | None, typer.Option(min=1, help="Neighbours for mutual-information.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the measure's random choices.")] = None,
-    modules: Annotated[
-        list[str] | None, typer.Option("--import", help="A module of yours with a measure or a model; its code runs.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    seed: SeedOrNone = None,
+    imports: Import = None,
+    as_json: AsJson = False,
 ) -> None:
     """Apply one measure to files of items, or with --data to a run or a file of answers.
 
     Example: [bold]pomona measure topsim attributes.jsonl messages.txt --permutations 1000[/bold]
-    or [bold]pomona measure parse-f1 answers.jsonl --data test.tsv --set root=false[/bold]
+    or [bold]pomona measure parse-f1 answers.jsonl --data test.tsv --measure-set root=false[/bold]
     """
-    from pomona.base.registry import imported, parse_settings
-    from pomona.cli.commands.evaluate import print_measure
-    from pomona.evaluation.measure import MEASURES
+    from pomona.base.registry import parse_settings
+    from pomona.cli.commands.evaluate import checked_overlap, print_measure, subject_of
+    from pomona.data.sources import corpus_from
+    from pomona.evaluation.measure import MEASURES, apply
+    from pomona.evaluation.subjects import evaluate
 
-    for module in modules or []:
-        imported(f"{module}:")
     options = {
         "meaning_distance": meaning_distance, "message_distance": message_distance, "method": method,
         "permutations": permutations, "binning": binning, "neighbours": neighbours, "seed": seed,
     }  # fmt: skip
     given = {option: value for option, value in options.items() if value is not None}
-    chosen = _measure(name, {**given, **parse_settings(settings or [])})
+    chosen = MEASURES.build(name, {**given, **parse_settings(measure_settings or [])})
+    _check_settings(chosen, parse_settings(settings or []), data)
     if data:
         if second is not None:
             raise typer.BadParameter("with --data there is one file of answers, or one run", param_hint="SECOND")
-        values = _of_answers(chosen, first, data, split, size, modules or [])
+        corpus = corpus_from(data, split=split, seed=data_seed, size=size, settings=parse_settings(settings or []))
+        subject = subject_of(str(first))
+        checked_overlap(subject, corpus, data, allow=allow_overlap)
+        values = apply(chosen, evaluate(subject, corpus, name=first.name, ladders=False))
     else:
         values = _of_files(chosen, [first] if second is None else [first, second])
     if as_json:
@@ -74,10 +87,14 @@ def measure(
     print_measure(f"{name}: {MEASURES.entry(name)[0].about}", values)
 
 
-def _measure(name: str, settings: dict[str, Any]) -> Measure:
-    from pomona.evaluation.measure import MEASURES
-
-    return MEASURES.build(name, settings)
+def _check_settings(chosen: Measure, settings: dict[str, Any], data: str) -> None:
+    """An error for `--set`, the settings of the task, where those of the measure are meant or there is no task."""
+    own = [name for name in settings if hasattr(chosen, name)]
+    if own:
+        message = f"{own[0]} is a setting of the measure: --measure-set {own[0]}={settings[own[0]]}"
+        raise typer.BadParameter(message, param_hint="--set")
+    if settings and not data:
+        raise typer.BadParameter("these are settings of a task; name one with --data", param_hint="--set")
 
 
 def _of_files(chosen: Measure, paths: list[Path]) -> dict[str, Any]:
@@ -93,14 +110,3 @@ def _of_files(chosen: Measure, paths: list[Path]) -> dict[str, Any]:
         )
     return plain_values(chosen.of_items(*read_item_files(chosen, paths)))
 
-
-def _of_answers(
-    chosen: Measure, path: Path, data: str, split: str, size: int | None, modules: list[str]
-) -> dict[str, Any]:
-    from pomona.cli.commands.evaluate import subject_of
-    from pomona.data.sources import corpus_from
-    from pomona.evaluation.measure import apply
-    from pomona.evaluation.subjects import evaluate
-
-    corpus = corpus_from(data, split=split)[:size]
-    return apply(chosen, evaluate(subject_of(str(path), modules), corpus, name=path.name, ladders=False))

@@ -8,30 +8,30 @@ from typing import Annotated
 import typer
 
 from pomona.cli import terminal
+from pomona.cli.options import AsJson, Import, Weights
+
+GROUP = "models"
 
 
 def parse(
     run: Annotated[Path, typer.Argument(help="A run's folder.")],
     text: Annotated[str, typer.Argument(help='A sequence, for example "[MAX 2 9 [MIN 4 7 ] 0 ]".')],
-    weights: Annotated[str, typer.Option(help="Which weights: best (on dev) or last.")] = "best",
-    modules: Annotated[
-        list[str] | None,
-        typer.Option("--import", help="Your own module with the run's model; its code is run."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+    weights: Weights = "best",
+    imports: Import = None,
+    as_json: AsJson = False,
 ) -> None:
     """Draw the tree that a model built over a sequence, and the gold tree (Figure 2 of the ListOps paper).
 
     Example: [bold]pomona parse runs/gumbel "[MAX 2 9 [MIN 4 7 ] 0 ]"[/bold]
     """
-    from pomona.cli.commands.evaluate import run_at
     from pomona.data.task import corpus_of_trees
     from pomona.evaluation.parse_f1 import parse_f1
+    from pomona.training.run import Run
     from pomona.trees import brackets
     from pomona.trees.binary import binarise
     from pomona.trees.drawing import draw
 
-    trained = run_at(run, modules or [])
+    trained = Run.read(run)
     corpus = corpus_of_trees(brackets.read(text))
     gold = binarise(corpus.forest)
 

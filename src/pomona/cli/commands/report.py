@@ -8,6 +8,9 @@ from typing import Annotated
 import typer
 
 from pomona.cli import terminal
+from pomona.cli.options import AsJson, Import, ManyData, Quiet
+
+GROUP = "papers"
 
 
 def report(
@@ -19,20 +22,18 @@ def report(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The report's folder.")] = Path("report"),
-    data: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Examples that runs were evaluated on, where they are not found by themselves: a file, or "
-            "task:split:seed; may be repeated."
-        ),
-    ] = None,
+    data: ManyData = None,
     title: Annotated[str, typer.Option(help="The page's title.")] = "Pomona report",
     examples: Annotated[int, typer.Option(help="Most examples of a test that the explorer shows.", min=1)] = 10_000,
     figures: Annotated[bool, typer.Option(help="Write SVG and PDF of each plot beside the page.")] = True,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing while it works.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+    quiet: Quiet = False,
+    imports: Import = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write one page that opens from disk: accuracy on the ladder, effective depth, learning, papers, trees to explore.
+
+    The examples that models were evaluated on are found by themselves, if they are where they were. For others, repeat
+    --data with a file, a folder, or task:split:seed.
 
     Example: [bold]pomona report runs/ results/listops_2018.json --out report[/bold]
     """

@@ -8,6 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from pomona.cli import terminal
+from pomona.cli.options import AsJson, Import
+
+GROUP = "papers"
 
 
 def reproduce(
@@ -27,8 +30,9 @@ def reproduce(
     results: Annotated[
         Path | None, typer.Option(help="File for the results. Default: results/PAPER.json, except for smoke.")
     ] = None,
-    train: Annotated[bool, typer.Option(help="Train missing runs; --no-train only shows finished ones.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+    no_train: Annotated[bool, typer.Option("--no-train", help="Train no missing runs: show finished ones.")] = False,
+    imports: Import = None,
+    as_json: AsJson = False,
 ) -> None:
     """Train the models of a paper's tables and figures, resume unfinished runs, and compare with the printed numbers.
 
@@ -48,7 +52,7 @@ def reproduce(
         rows=row or [],
         folder=folder,
         out=out,
-        train_missing=train,
+        train_missing=not no_train,
         say=lambda text: terminal.err.print(terminal.plain(text)),
     )
     claims = judged(PAPERS.entry(paper)[0].kind, reproduced)

@@ -7,35 +7,34 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pomona.cli import terminal
-from pomona.cli.commands import task_names
+from pomona.cli.options import AsJson, DataSeed, Import, Settings, Source, Split
 
 if TYPE_CHECKING:
     from pomona.data.corpus import Example
 
+GROUP = "data"
+
 
 def show(
-    source: Annotated[
-        str, typer.Argument(help="A task's name, for example listops/d20s, or a file.", autocompletion=task_names)
-    ],
+    source: Source,
     n: Annotated[int, typer.Option("-n", help="How many examples.", min=1)] = 3,
-    split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
-    seed: Annotated[int, typer.Option(help="Random seed of a task's data.")] = 0,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting, for example branching=0.3; may be repeated.")
-    ] = None,
+    split: Split = "",
+    data_seed: DataSeed = None,
+    settings: Settings = None,
     svg: Annotated[str, typer.Option(help="Also write the first tree to this SVG file.", show_default=False)] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+    imports: Import = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show examples: the sequence, the answer, and the tree with the value of every node.
 
-    Example: [bold]pomona show listops/d20s --seed 1 -n 3[/bold]
+    Example: [bold]pomona show listops/d20s --data-seed 1 -n 3[/bold]
     """
     from pomona.base.files import write_text
     from pomona.base.registry import parse_settings
     from pomona.data.sources import corpus_from
     from pomona.trees import drawing
 
-    corpus = corpus_from(source, split=split, seed=seed, size=n, settings=parse_settings(settings or []))
+    corpus = corpus_from(source, split=split, seed=data_seed, size=n, settings=parse_settings(settings or []))
     examples = list(corpus)
     if svg and examples:
         write_text(svg, drawing.svg(examples[0].trees, examples[0].values))

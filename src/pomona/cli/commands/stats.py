@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from pomona.cli import terminal
-from pomona.cli.commands import task_names
+from pomona.cli.options import AsJson, DataSeed, Import, Plot, Settings, Size, Source, Split
 
 if TYPE_CHECKING:
     from pomona.data.statistics import Description
 
+GROUP = "data"
+
 
 def stats(
-    source: Annotated[str, typer.Argument(help="A file, or a task's name.", autocompletion=task_names)],
-    split: Annotated[str, typer.Option(help="Which split of a task.")] = "test",
-    seed: Annotated[int, typer.Option(help="Random seed of a task's data.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Also plot the depths to this PNG, SVG or PDF file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+    source: Source,
+    split: Split = "",
+    data_seed: DataSeed = None,
+    settings: Settings = None,
+    size: Size = None,
+    plot: Plot = None,
+    imports: Import = None,
+    as_json: AsJson = False,
 ) -> None:
     """Count lengths, labels, operators, arities, nesting and tree depths of a corpus (Figure 3 of the ListOps paper).
 
     Example: [bold]pomona stats data/test.parquet --plot depths.svg[/bold]
     """
+    from pomona.base.registry import parse_settings
     from pomona.data.sources import corpus_from
     from pomona.data.statistics import describe, token_depths
 
-    corpus = corpus_from(source, split=split, seed=seed)
+    corpus = corpus_from(source, split=split, seed=data_seed, size=size, settings=parse_settings(settings or []))
     statistics = describe(corpus)
     depths, _ = token_depths(corpus)
     if plot is not None:

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pomona.cli import terminal
-from pomona.cli.commands import model_names, task_names
+from pomona.cli.options import (
+    AsJson,
+    Data,
+    DataSeed,
+    Import,
+    ModelSettings,
+    Quiet,
+    Seed,
+    Settings,
+    Training,
+    model_names,
+)
 
 COLUMNS = {"loss": ".4f", "train": ".2%", "dev": ".2%", "rate": ".2g"}
+
+if TYPE_CHECKING:
+    from pomona.training.recipe import Recipe
+
+GROUP = "models"
 
 
 def train(
@@ -21,63 +37,44 @@ def train(
             autocompletion=model_names,
         ),
     ],
-    data: Annotated[
-        str, typer.Option(help="The name of a task, for example listops/d20s, or a file.", autocompletion=task_names)
-    ] = "listops/d20s",
-    out: Annotated[Path, typer.Option(help="The folder of the run.")] = Path("runs/run"),
-    seed: Annotated[
-        int, typer.Option(help="Random seed for initialisation, batch order and noise (data has its own).")
-    ] = 0,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting of the model, for example width=48; may be repeated.")
-    ] = None,
-    recipe: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--with", help="A setting of the training, for example epochs=20, rate=0.01 or longest=50; may be repeated."
-        ),
-    ] = None,
-    data_settings: Annotated[
-        list[str] | None,
-        typer.Option("--data-set", help="A setting of the task, for example train=1000; may be repeated."),
-    ] = None,
+    data: Data = "listops/d20s",
+    dev: Annotated[
+        str,
+        typer.Option(help="A file to choose the weights on. Default: dev of the task or folder, or rows of a file."),
+    ] = "",
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder of the run.")] = Path("runs/run"),
+    seed: Seed = 0,
+    data_seed: DataSeed = None,
+    settings: Settings = None,
+    model_settings: ModelSettings = None,
+    recipe: Training = None,
     fidelity: Annotated[
         list[str] | None,
-        typer.Option(hidden=True, help="The former name of settings such as --set half_width=true; still read."),
-    ] = None,
-    modules: Annotated[
-        list[str] | None, typer.Option("--import", help="A module of your own that adds models; its code runs.")
+        typer.Option(hidden=True, help="The former name of settings such as --model-set half_width=true; still read."),
     ] = None,
     threads: Annotated[int, typer.Option(help="Number of threads that torch uses.", min=1)] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda; by default cuda if it is available.")] = "",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing while it runs.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    quiet: Quiet = False,
+    imports: Import = None,
+    as_json: AsJson = False,
 ) -> None:
     """Train a model. After an interruption the same command resumes the run, to the same weights bit for bit.
 
-    Example: [bold]pomona train treelstm --data listops/d20s --seed 0 --out runs/tree --with longest=50[/bold]
+    Example: [bold]pomona train treelstm --data listops/d20s --out runs/tree --recipe longest=50[/bold]
     """
-    from pomona.base.registry import is_import, parse_settings
-    from pomona.training.recipe import Recipe
+    from pomona.base.registry import is_import, trust
 
-    chosen: dict[str, Any] = {
-        "model": model,
-        "settings": parse_settings(settings or []),
-        "seed": seed,
-        "data": data,
-        "data_settings": parse_settings(data_settings or []),
-        **({"fidelity": fidelity} if fidelity else {}),
-        **parse_settings(recipe or []),
-    }
-    asked = Recipe.from_settings(chosen)
+    if is_import(model):
+        trust(model.partition(":")[0])
+    chosen = {
+        "model": model, "data": data, "seed": seed, **({"dev": dev} if dev else {}),
+        **({"data_seed": data_seed} if data_seed is not None else {}), **({"fidelity": fidelity} if fidelity else {}),
+    }  # fmt: skip
+    asked = _recipe(chosen, recipe or [], settings or [], model_settings or [])
 
-    from pomona.models.model import MODELS
     from pomona.training.loop import Progress
     from pomona.training.loop import train as run_training
 
-    for module in [*(modules or []), *([model.partition(":")[0]] if is_import(model) else [])]:
-        MODELS.trust(module)
-    MODELS.build(asked.model, asked.settings)  # report a wrong name or setting before a folder is created
     with terminal.progress(f"{model} on {data}", None, quiet=quiet) as advance:
         printed = -1
 
@@ -102,6 +99,46 @@ def train(
         f"Best dev {run.summary['dev']:.2%} in epoch {run.summary['best_epoch'] + 1}; "
         f"{run.summary['core_seconds']:,.0f} core seconds; {terminal.plain(run.folder)}"
     )
+
+
+def _recipe(chosen: dict[str, Any], training: list[str], settings: list[str], model_settings: list[str]) -> Recipe:
+    """The recipe that the options describe; wrong names and values are errors, before a folder is created."""
+    from pomona.base.registry import parse_settings
+    from pomona.cli.options import recipe_settings
+    from pomona.data.sources import source_kind
+    from pomona.models.model import MODELS
+    from pomona.training.recipe import Recipe
+
+    more = recipe_settings(training)
+    for name in more.keys() & {*chosen, "settings", "data_settings"}:
+        if name in ("data_seed", "dev", "fidelity") or more[name] != chosen.get(name):
+            option = _OPTIONS.get(name, f"--{name.replace('_', '-')}")
+            raise typer.BadParameter(f"{name} is no setting of the training: write {option}", param_hint="--recipe")
+    model = {"settings": parse_settings(model_settings)}
+    task = {"data_settings": parse_settings(settings)}
+    asked = Recipe.from_settings({**chosen, **model, **task, **more})
+    kind = MODELS.entry(asked.model)[0].kind
+    if task["data_settings"] and source_kind(asked.data) == "task":
+        _check_settings(task["data_settings"], asked.data, kind, asked.model)
+    MODELS.build(asked.model, asked.settings)
+    return asked
+
+
+_OPTIONS = {"model": "it first", "settings": "--model-set NAME=VALUE", "data_settings": "--set NAME=VALUE"}
+
+
+def _check_settings(settings: dict[str, Any], data: str, model: type, name: str) -> None:
+    """An error for `--set`, the settings of the task, where a setting of the model is meant."""
+    import dataclasses
+
+    from pomona.data.task import TASKS
+
+    of_task = {item.name for item in dataclasses.fields(TASKS.entry(data)[0].kind)}
+    of_model = {item.name for item in dataclasses.fields(model)}
+    for key, value in settings.items():
+        if key in of_model - of_task:
+            message = f"{data} has no setting {key!r}; it is one of {name}: --model-set {key}={value}"
+            raise typer.BadParameter(message, param_hint="--set")
 
 
 def _duration(seconds: float) -> str:

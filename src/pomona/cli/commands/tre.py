@@ -8,6 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from pomona.cli import terminal
+from pomona.cli.options import AsJson, Plot, Seed
+
+GROUP = "measures"
 
 
 def tre(
@@ -39,7 +42,7 @@ def tre(
     restarts: Annotated[
         int | None, typer.Option(min=1, help="Number of starts; by default it depends on the problem.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed for starts, shuffles, folds and resamples.")] = 0,
+    seed: Seed = 0,
     center: Annotated[bool, typer.Option(help="Subtract the mean representation first.")] = False,
     uncomposed: Annotated[bool, typer.Option(help="Accept primitives that never occur together with another.")] = False,
     key: Annotated[str | None, typer.Option(help="Which array of an .npz file or column of a Parquet file.")] = None,
@@ -47,11 +50,9 @@ def tre(
     max_gap: Annotated[
         float | None, typer.Option(help="Exit with status 1 if the score is further above its lower bound.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the full result to this JSON file.")] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw score, bound and shuffled scores to this file (.png, .svg, .pdf).")
-    ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the full result to this JSON file.")] = None,
+    plot: Plot = None,
+    as_json: AsJson = False,
 ) -> None:
     """Measure how compositional representations are: their Tree Reconstruction Error (TRE).
 
@@ -102,7 +103,7 @@ def tre(
         write_json(out, report)
     if plot is not None:
         picture(fit, test).save(plot)
-    if json_:
+    if as_json:
         terminal.emit_json(report)
     else:
         terminal.out.print(terminal.plain(replace(told, notes=()), lines=True) + "\n")

@@ -8,26 +8,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pomona.cli import terminal
+from pomona.cli.options import AsJson, Import, Most, Seed
 
 if TYPE_CHECKING:
     from pomona.data.verification import Verification
 
+GROUP = "data"
+
 
 def verify(
-    paths: Annotated[list[Path], typer.Argument(help="Files, or folders of files (train, dev, test).")],
-    most: Annotated[int, typer.Option(help="How many problems to print; 0 for all.", min=0)] = 50,
+    paths: Annotated[list[Path], typer.Argument(help="Files, or folders of files (datasets).")],
+    most: Most = 50,
     prover: Annotated[
         str | None, typer.Option(help="Also check the labels of sentence pairs with z3, eprover or prover9.")
     ] = None,
     sample: Annotated[
         int, typer.Option(help="How many pairs of each file the prover checks; 0 for all.", min=0)
     ] = 1000,
-    seed: Annotated[int, typer.Option(help="Random seed of that sample.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+    seed: Seed = 0,
+    imports: Import = None,
+    as_json: AsJson = False,
 ) -> None:
     """Check files: compute every answer again, and find lost brackets, duplicates and leaks between splits.
 
-    Prints file:line for each problem. Exit status 0 if there is none, 1 otherwise.
+    The files of a folder are also compared with its manifest.json. Prints file:line for each problem. Exit status 0 if
+    there is none, 1 otherwise.
 
     Example: [bold]pomona verify data/[/bold], [bold]pomona verify nli/test.parquet --prover z3[/bold]
     """
@@ -36,7 +41,7 @@ def verify(
 
     files = files_in(paths)
     with terminal.progress("verifying", len(files), quiet=as_json) as advance:
-        result = verified(*files, prover=prover, sample=sample or None, seed=seed, progress=advance)
+        result = verified(*paths, prover=prover, sample=sample or None, seed=seed, progress=advance)
     if as_json:
         terminal.emit_json(_plain(result))
     else:

@@ -1,0 +1,209 @@
+"""A dataset is a folder: one file for each split, and `manifest.json`, which says what they are.
+
+    dataset = Dataset.read("data")
+    dataset.splits                          ("train", "dev", "test")
+    dataset.corpus("test")                  its rows, after a check that they are those that the manifest lists
+
+The manifest has the task, its settings and seed, and for each split the files (names inside the folder), rows, labels
+and fingerprint. While `generate` writes, the manifest is marked as unfinished, so that a folder with files of two draws
+is never taken for a dataset. A folder without a manifest whose files are called train, dev, test is a dataset, too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+from pomona.base.errors import FormatError, PomonaError, did_you_mean
+from pomona.base.files import kind_of, read_bytes, read_json, write_bytes, write_json
+from pomona.data import formats
+from pomona.data.corpus import Corpus
+from pomona.data.formats import FORMATS
+from pomona.data.task import TASKS
+
+MANIFEST = "manifest.json"
+UNFINISHED = "unfinished"
+_SAME = ("name", "seed", "settings", "version")  # what two manifests of one dataset have in common
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The splits of a folder: the files of each, and what the manifest says of it (nothing without a manifest)."""
+
+    folder: Path
+    files: Mapping[str, tuple[Path, ...]]
+    manifest: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Dataset:
+        """The dataset in a folder; an error if it holds none, or one that was not finished."""
+        folder = Path(folder)
+        path = folder / MANIFEST
+        if kind_of(path) != "file":
+            return cls(folder, _by_name(folder), {})
+        manifest = read_json(path)
+        splits = manifest.get("splits") if isinstance(manifest, dict) else None
+        if not isinstance(splits, dict) or not all(map(_is_split, splits.values())):
+            raise FormatError("this is no manifest of `pomona generate`: its splits cannot be read", path=path)
+        if manifest.get(UNFINISHED):
+            raise FormatError(
+                "`pomona generate` did not finish here, so the files may be of different draws; run it again", path=path
+            )
+        # Older manifests have the path as it was typed; the files are always in the folder itself.
+        files = {
+            split: tuple(folder / PurePath(name).name for name in about["files"]) for split, about in splits.items()
+        }
+        return cls(folder, files, manifest)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return tuple(self.files)
+
+    def about(self, split: str) -> Mapping[str, Any]:
+        """What the manifest says of a split; empty without a manifest."""
+        found: Mapping[str, Any] = self.manifest.get("splits", {}).get(split, {})
+        return found
+
+    def file(self, split: str) -> Path:
+        """The file of a split that holds most: Parquet, else JSON lines, else the first."""
+        if split not in self.files:
+            message = f"this dataset has no split {split!r}. {did_you_mean(split, self.files)}"
+            raise FormatError(message, path=self.folder)
+        order = {".parquet": 0, ".jsonl": 1}
+        return min(self.files[split], key=lambda path: order.get(path.suffix, 2))
+
+    def corpus(self, split: str) -> Corpus:
+        """The rows of a split. A file that is not as the manifest lists it is an error."""
+        path = self.file(split)
+        corpus = formats.read(path)
+        difference = next(self.differences(split, path, corpus), "")
+        if difference:
+            raise FormatError(f"{difference}; `pomona verify {self.folder}` lists all that differs", path=path)
+        if self.manifest and "settings" not in corpus.origin:  # a format that keeps no origin
+            corpus = dataclasses.replace(corpus, origin={**self.origin(split), **corpus.origin})
+        return corpus
+
+    def origin(self, split: str) -> dict[str, Any]:
+        """What a corpus that was generated here says of itself."""
+        about = {key: self.manifest[key] for key in ("version", "settings", "seed") if key in self.manifest}
+        return {"task": str(self.manifest.get("name", "")).partition("/")[0], "split": split, **about}
+
+    def differences(self, split: str, path: Path, corpus: Corpus) -> Iterator[str]:
+        """How a file differs from what the manifest says of its split."""
+        about = self.about(split)
+        if "rows" in about and about["rows"] != len(corpus):
+            yield f"{path.name} has {len(corpus):,} rows, and {MANIFEST} lists {about['rows']:,} for {split}"
+        elif "fingerprint" in about and about["fingerprint"] != corpus.fingerprint:
+            seed = corpus.origin.get("seed")
+            drawn = f" (it is of data seed {seed}, {MANIFEST} of {self.manifest.get('seed')})"
+            yield (
+                f"{path.name} does not hold the examples that {MANIFEST} lists for {split}"
+                f"{drawn if seed not in (None, self.manifest.get('seed')) else ''}"
+            )
+
+
+def _is_split(about: Any) -> bool:
+    names = about.get("files") if isinstance(about, dict) else None
+    if not isinstance(names, list) or not names:
+        return False
+    return all(isinstance(name, str) and PurePath(name).name for name in names)
+
+
+def _by_name(folder: Path) -> dict[str, tuple[Path, ...]]:
+    """The files that are called like splits, in a folder without a manifest."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted(path for path in folder.iterdir() if path.is_file() and FORMATS.holds_corpora(path)):
+        name = PurePath(FORMATS.stem(path)).name
+        if name.split("-")[0] in ("train", "dev", "test", "valid"):
+            found.setdefault(name, []).append(path)
+    if not found:
+        raise FormatError(
+            f"this folder is no dataset: it has no {MANIFEST}, and no files called train, dev or test; name a file",
+            path=folder,
+        )
+    order = sorted(found, key=lambda name: (("train", "dev", "valid", "test").index(name.split("-")[0]), name))
+    return {name: tuple(found[name]) for name in order}
+
+
+# -- compared with its manifest ----------------------------------------------------------------------------------------
+
+
+def compared(folder: Path, corpora: Iterable[tuple[Path, Corpus]]) -> Iterator[tuple[Path, str]]:
+    """Where the files of a folder are not what its manifest says: each file, and a sentence."""
+    path = folder / MANIFEST
+    if kind_of(path) != "file":
+        return
+    try:
+        dataset = Dataset.read(folder)
+    except FormatError as error:
+        yield path, str(error).removeprefix(f"{path}: ")
+        return
+    known = {corpus_path: corpus for corpus_path, corpus in corpora if corpus_path.parent == folder}
+    for split, paths in dataset.files.items():
+        for file in paths:
+            if kind_of(file) != "file":
+                yield path, f"{file.name} is listed for {split}, and is not there"
+            elif file in known:
+                yield from ((file, difference) for difference in dataset.differences(split, file, known[file]))
+    listed = {file for paths in dataset.files.values() for file in paths}
+    splits = {*_declared(dataset.manifest), *dataset.splits}
+    for file in sorted(known.keys() - listed):
+        if PurePath(FORMATS.stem(file)).name in splits:
+            yield file, f"{MANIFEST} does not list this file: it is of another draw, or was put here by hand"
+
+
+def _declared(manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """The splits of the manifest's task, written or not."""
+    with suppress(PomonaError):
+        return tuple(TASKS.build(str(manifest.get("name")), dict(manifest.get("settings") or {})).sizes)
+    return ("train", "dev", "test")
+
+
+# -- written -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def rewriting(folder: Path, about: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Mark a folder's dataset as unfinished, and write its manifest when the block ends.
+
+    The block fills the splits of the manifest that it is given. Splits that are in the folder already, of the same
+    task, settings and seed, stay in it. If the block fails and has changed no file, the old manifest is back.
+    """
+    path = folder / MANIFEST
+    files = _state(folder)
+    before = read_bytes(path) if kind_of(path) == "file" else None
+    splits: dict[str, Any] = {}
+    if before is not None:
+        with suppress(FormatError):
+            old = Dataset.read(folder)
+            if all(old.manifest.get(key) == about[key] for key in _SAME):
+                splits = {
+                    split: {**old.about(split), "files": [file.name for file in old.files[split]]}
+                    for split in old.splits
+                    if all(kind_of(file) == "file" for file in old.files[split])
+                }
+    manifest: dict[str, Any] = {**about, "splits": {}}
+    write_json(path, {**about, UNFINISHED: True, "splits": {}})
+    try:
+        yield manifest
+    except BaseException:
+        if _state(folder) == files:
+            with suppress(PomonaError, OSError):
+                write_bytes(path, before) if before is not None else path.unlink(missing_ok=True)
+        raise
+    for split, new in manifest["splits"].items():
+        old_files = splits.get(split, {}).get("files", [])
+        if old_files and splits[split].get("fingerprint") == new["fingerprint"]:  # the same rows in further formats
+            new["files"] = list(dict.fromkeys([*old_files, *new["files"]]))
+    manifest["splits"] = {**splits, **manifest["splits"]}
+    write_json(path, manifest)
+
+
+def _state(folder: Path) -> dict[str, tuple[int, int]]:
+    """The files of a folder but the manifest, and what changes when one is replaced."""
+    paths = [path for path in folder.iterdir() if path.name != MANIFEST] if folder.is_dir() else []
+    return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in paths if path.is_file()}
