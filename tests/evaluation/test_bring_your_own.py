@@ -119,7 +119,7 @@ def test_every_format_goes_through_every_command(call: Call, files: dict[str, tu
         lines = [{"id": row["id"], "prediction": row["answer"]} for row in rows]
         Path("out.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         status, out, err = call("evaluate", "out.jsonl", "--data", test, "--no-ladder", "--json")
-        assert (status, err) == (0, ""), name
+        assert (status, err) == (0, "Kept in out.jsonl.evaluation.json\n"), name
         assert json.loads(out)["accuracy"] == 1.0
     assert {folder: len(found) for folder, found in prints.items()} == {"l": 1, "o": 1, "n": 1}
     turned = pm.read("o/test-4-turned.tsv")
