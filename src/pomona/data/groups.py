@@ -4,8 +4,11 @@ labels, numbers = groups_of(corpus, "nesting")      ("1", "2", "3"), and the num
 
 length       tokens, in buckets                     operator     the names at the roots
 nesting      lists open at the deepest point        arity        how many arguments the roots have
-dependency   operators on the deciding path          derivation   operators and shape of the trees, digits left out
+chain        operators that decide the answer       derivation   operators and shape of the trees, digits left out
 answer       the right answer                       any column   of a file of your own
+
+Where an example has several trees, depths are those of its deepest tree; with `question`, those of that question's own
+tree. `dependency` is another name of `chain`.
 """
 
 from __future__ import annotations
@@ -29,8 +32,13 @@ DEPTHS = (*range(9), 10, 15, 20, 50, 100)
 Groups = tuple[tuple[str, ...], npt.NDArray[np.int64]]
 
 
-def groups_of(corpus: Corpus, field: str) -> Groups:
-    """Names of the groups in their natural order, and the number of each example's group."""
+def groups_of(corpus: Corpus, field: str, question: int | None = None) -> Groups:
+    """Names of the groups in their natural order, and the number of each example's group.
+
+    With `question`, trees are grouped by the tree of that question alone, where there is one for each question.
+    """
+    if question is not None and field in TREE_FIELDS and 0 <= question < corpus.width:
+        return TREE_FIELDS[field](corpus, question)
     if field in FIELDS:
         return FIELDS[field](corpus)
     if field in corpus.columns and corpus.columns[field].ndim == 1:
@@ -57,18 +65,22 @@ def _depths(amounts: Ints) -> Groups:
     return _bucketed(amounts, DEPTHS) if len(np.unique(amounts)) > MANY else _plain(np.asarray(amounts))
 
 
-def _operators(corpus: Corpus) -> Groups:
+def _operators(corpus: Corpus, question: int | None = None) -> Groups:
     """The names at the roots; a tree of one token has no operator."""
     forest = corpus.forest
     names = np.array([*forest.names, "one token"], object)
     symbols = np.where(forest.leaf[forest.root] & (forest.links[forest.root] == 0), len(forest.names),
                        forest.symbol[forest.root])  # fmt: skip
-    return _joined(names[symbols].reshape(len(corpus), corpus.width))
+    return _joined(_of_question(names[symbols].reshape(len(corpus), corpus.width), question))
 
 
-def _arities(corpus: Corpus) -> Groups:
-    arity = corpus.forest.arity[corpus.forest.root].reshape(len(corpus), corpus.width)
-    return _plain(arity[:, 0]) if corpus.width == 1 else _joined(arity.astype(str).astype(object))
+def _arities(corpus: Corpus, question: int | None = None) -> Groups:
+    arity = _of_question(corpus.forest.arity[corpus.forest.root].reshape(len(corpus), corpus.width), question)
+    return _plain(arity[:, 0]) if arity.shape[1] == 1 else _joined(arity.astype(str).astype(object))
+
+
+def _of_question(trees: npt.NDArray[Any], question: int | None) -> npt.NDArray[Any]:
+    return trees if question is None else trees[:, [question]]
 
 
 def _joined(names: npt.NDArray[Any]) -> Groups:
@@ -94,8 +106,17 @@ FIELDS: dict[str, Callable[[Corpus], Groups]] = {
     "length": lambda corpus: _bucketed(corpus.lengths, LENGTHS),
     "nesting": lambda corpus: _depths(corpus.nesting),
     "dependency": lambda corpus: _depths(corpus.dependency),
+    "chain": lambda corpus: _depths(corpus.dependency),
     "operator": _operators,
     "arity": _arities,
     "derivation": _derivations,
     "answer": _answers,
+}
+
+TREE_FIELDS: dict[str, Callable[[Corpus, int], Groups]] = {
+    "nesting": lambda corpus, question: _depths(corpus.tree_nesting[:, question]),
+    "dependency": lambda corpus, question: _depths(corpus.tree_dependency[:, question]),
+    "chain": lambda corpus, question: _depths(corpus.tree_dependency[:, question]),
+    "operator": _operators,
+    "arity": _arities,
 }

@@ -3,12 +3,14 @@
 score = accuracy(corpus, predictions)     predictions of a run
 score.value, score.interval               the share of examples whose answers are all right
 share_of(right)                           the same for booleans of your own
+Group                                     the same for some of the examples
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,33 @@ from pomona.data.corpus import Corpus
 from pomona.evaluation.score import Score
 from pomona.training.predictions import Predictions
 from pomona.trees.values import renumber
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some of the examples: how many there are, how many are answered right, and how many are unparsed."""
+
+    name: str
+    rows: int
+    right: int
+    unparsed: int
+    questions: tuple[int, ...]  # right answers to each question by itself
+
+    @property
+    def accuracy(self) -> float:
+        return self.right / self.rows
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95 % interval of the accuracy."""
+        return wilson(self.right, self.rows)
+
+    def as_dict(self) -> dict[str, Any]:
+        low, high = self.interval
+        return {
+            "rows": self.rows, "right": self.right, "unparsed": self.unparsed, "questions": list(self.questions),
+            "accuracy": round(self.accuracy, 6), "interval": [round(low, 6), round(high, 6)],
+        }  # fmt: skip
 
 
 def accuracy(corpus: Corpus, predictions: Predictions) -> Score:

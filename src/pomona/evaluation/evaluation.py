@@ -2,7 +2,8 @@
 
     evaluation = Evaluation.of(corpus, answers, Baselines(corpus, train))
     evaluation.accuracy              a Score with Wilson's interval: all questions of an example answered right
-    evaluation.by("nesting")         the same in groups; also length, dependency, operator, arity, any column
+    evaluation.by("nesting")         the same in groups; also length, chain, operator, arity, any column
+    evaluation.chains                for each question: does accuracy fall with the operators that decide the answer?
     evaluation.unparsed              answers that are none of the outcomes, counted apart from the wrong ones
     evaluation.ladder, .depths       baselines that see only part of the input; the model's effective depth
     evaluation.trees["f1_gold"]      parse F1, where the answers came with trees
@@ -27,8 +28,9 @@ from pomona.base.errors import MeasureError
 from pomona.data.answers import Answers, all_asked
 from pomona.data.corpus import Corpus
 from pomona.data.groups import groups_of
-from pomona.evaluation.accuracy import check_shape, share_of, wilson
+from pomona.evaluation.accuracy import Group, check_shape, share_of
 from pomona.evaluation.baselines import Baselines
+from pomona.evaluation.chains import Chains, chains_of
 from pomona.evaluation.parse_f1 import TreeScore, average_depth, list_recall, parse_f1
 from pomona.evaluation.score import Score
 from pomona.shortcuts.effective_depth import EffectiveDepth
@@ -36,34 +38,8 @@ from pomona.shortcuts.ladder import Ladder
 from pomona.trees.binary import binarise, branching
 from pomona.trees.forest import Forest
 
-GROUPINGS = ("length", "nesting", "dependency", "operator", "arity")
-
-
-@dataclass(frozen=True)
-class Group:
-    """Some of the examples: how many there are, how many are answered right, and how many are unparsed."""
-
-    name: str
-    rows: int
-    right: int
-    unparsed: int
-    questions: tuple[int, ...]  # right answers to each question by itself
-
-    @property
-    def accuracy(self) -> float:
-        return self.right / self.rows
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Wilson's 95 % interval of the accuracy."""
-        return wilson(self.right, self.rows)
-
-    def as_dict(self) -> dict[str, Any]:
-        low, high = self.interval
-        return {
-            "rows": self.rows, "right": self.right, "unparsed": self.unparsed, "questions": list(self.questions),
-            "accuracy": round(self.accuracy, 6), "interval": [round(low, 6), round(high, 6)],
-        }  # fmt: skip
+GROUPINGS = ("length", "nesting", "dependency", "chain", "operator", "arity")
+SHOWN_GROUPINGS = ("length", "nesting", "chain", "operator", "arity")  # dependency is the same as chain
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,18 +143,35 @@ class Evaluation:
         """Accuracy on each question by itself (ORCHARD: first tree, second tree)."""
         return tuple(share_of(column) for column in (self.given == self.wanted).T)
 
-    def by(self, grouping: str) -> tuple[Group, ...]:
-        """The examples in groups (`pomona.data.groups`), in their natural order."""
-        names, numbers = groups_of(self.corpus, grouping)
-        questions = (self.given == self.wanted).T
+    def by(self, grouping: str, question: int | None = None) -> tuple[Group, ...]:
+        """The examples in groups (`pomona.data.groups`), in their natural order.
+
+        With `question`, only the answers to that question count, and trees are grouped by that question's tree.
+        """
+        if question is not None and not 0 <= question < self.given.shape[1]:
+            raise MeasureError(f"question = {question}: an example here asks questions 0 to {self.given.shape[1] - 1}")
+        columns = slice(None) if question is None else [question]
+        names, numbers = groups_of(self.corpus, grouping, question)
+        questions = (self.given == self.wanted).T[columns]
         counts, right, unparsed, *each = (
             np.bincount(numbers, weights, len(names)).astype(int).tolist()
-            for weights in (None, self.right, self.unparsed_rows, *questions)
+            for weights in (None, questions.all(axis=0), (self.given < 0).T[columns].any(axis=0), *questions)
         )
         return tuple(
             Group(name, counts[at], right[at], unparsed[at], tuple(column[at] for column in each))
             for at, name in enumerate(names)
         )
+
+    @cached_property
+    def chains(self) -> tuple[Chains, ...]:
+        """Accuracy by the operators that decide each question's answer; empty if trees and questions do not match."""
+        if self.given.shape[1] != self.corpus.width or not self.corpus.outcomes:
+            return ()
+        return tuple(
+            chains_of(self.corpus, self.given[:, question] == self.wanted[:, question], question,
+                      self.by("chain", question))
+            for question in range(self.corpus.width)
+        )  # fmt: skip
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -199,6 +192,7 @@ class Evaluation:
             },
             "ladder": None if self.ladder is None else self.ladder.as_dict(),
             "effective_depth": [depth.as_dict() for depth in self.depths],
+            "chains": [chains.as_dict() for chains in self.chains],
             "measures": {name: dict(values) for name, values in self.measures.items()},
             "notes": list(self.notes),
         }
@@ -210,7 +204,7 @@ class Evaluation:
             f"{self.accuracy.value:.2%} right ({low:.2%} to {high:.2%}); {self.wrong:,} wrong, "
             f"{self.unparsed:,} unparsed",
         ]
-        for grouping in GROUPINGS:
+        for grouping in SHOWN_GROUPINGS:
             groups = (f"{group.name}: {group.accuracy:.1%} of {group.rows:,}" for group in self.by(grouping))
             lines.append(f"by {grouping:<11}" + "  ".join(groups))
         lines += [f"{name:<14}{score.value:.4f}" for name, score in self.trees.items()]
@@ -219,7 +213,7 @@ class Evaluation:
             for name, values in self.measures.items()
             for key, value in values.items()
         ]
-        return "\n".join([*lines, *map(str, self.depths), *self.notes])
+        return "\n".join([*lines, *map(str, self.depths), *(one.sentence for one in self.chains), *self.notes])
 
 
 # -- trees -----------------------------------------------------------------------------------------------------------

@@ -125,6 +125,7 @@ def _converted(old: Record) -> Record:
         "trees": {name: {"value": old[name], "interval": None} for name in TREES if old.get(name) is not None},
         "ladder": None,
         "effective_depth": _depths(old),
+        "chains": [],
         "measures": {} if copies is None else {"unknown-copies": {"value": copies}},
         "notes": [],
     }
@@ -170,6 +171,7 @@ def _readable(entry: Record) -> bool:
             )
             and all(is_number(score.get("value")) for score in (entry.get("trees") or {}).values())
             and all(map(_readable_depth, _depths(entry)))
+            and _readable_chains(entry.get("chains") or [])
         )
     shares = [entry.get(f"by_{grouping}") or {} for grouping in ("length", "nesting")]
     depths = entry.get("by_depth") or {}
@@ -198,6 +200,16 @@ def _readable_depth(depth: Any) -> bool:
         and is_number(depth.get("rows"))
         and is_number(depth.get("unparsed"))
         and (depth.get("mixture") is None or _readable_mixture(depth["mixture"]))
+    )
+
+
+def _readable_chains(chains: Any) -> bool:
+    return isinstance(chains, list) and all(
+        isinstance(chain, dict)
+        and isinstance(chain.get("sentence"), str)
+        and isinstance(chain.get("groups"), dict)
+        and all(map(_readable_group, chain["groups"].values()))
+        for chain in chains
     )
 
 

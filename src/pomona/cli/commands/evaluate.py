@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +27,7 @@ from pomona.cli.options import (
 
 if TYPE_CHECKING:
     from pomona.data.corpus import Corpus
+    from pomona.evaluation.accuracy import Group
     from pomona.evaluation.evaluation import Evaluation
     from pomona.evaluation.subjects import Answered
 
@@ -194,7 +195,7 @@ _TREES = {
 
 
 def _print(evaluation: Evaluation, *, verbose: bool) -> None:
-    from pomona.evaluation.evaluation import GROUPINGS
+    from pomona.evaluation.evaluation import SHOWN_GROUPINGS
 
     low, high = evaluation.accuracy.interval
     terminal.out.print(f"{terminal.plain(evaluation.name)} on {terminal.plain(repr(evaluation.corpus))}")
@@ -207,8 +208,12 @@ def _print(evaluation: Evaluation, *, verbose: bool) -> None:
     if len(evaluation.questions) > 1:
         each = [(f"{asked} {number}", *_shares(score)) for number, score in enumerate(evaluation.questions, 1)]
         terminal.out.print(terminal.table(None, ["question", "right", "from", "to"], each))
-    for grouping in GROUPINGS:
-        _print_groups(evaluation, grouping)
+    for grouping in SHOWN_GROUPINGS:
+        if grouping == "chain" and len(evaluation.chains) > 1:
+            for number, chains in enumerate(evaluation.chains, 1):
+                _print_groups(f"chain of {asked} {number}", chains.groups)
+        else:
+            _print_groups(grouping, evaluation.by(grouping))
     if evaluation.trees:
         trees: list[tuple[str, ...]] = [
             (title, *_shares(evaluation.trees[key])) for key, title in _TREES.items() if key in evaluation.trees
@@ -222,14 +227,18 @@ def _print(evaluation: Evaluation, *, verbose: bool) -> None:
         terminal.out.print(f"\n{model} {terminal.plain(depth, lines=True)}")
         if verbose:
             terminal.out.print(terminal.plain(depth.details))
+    for number, chains in enumerate(evaluation.chains, 1):
+        where = f"On {asked} {number}, " if len(evaluation.chains) > 1 else ""
+        terminal.out.print(f"\n{where}{terminal.plain(chains.sentence)}")
+        if verbose:
+            terminal.out.print(terminal.plain(chains.details))
     for name, values in evaluation.measures.items():
         print_measure(name, values)
     for note in evaluation.notes:
         terminal.out.print(terminal.plain(note))
 
 
-def _print_groups(evaluation: Evaluation, grouping: str) -> None:
-    groups = evaluation.by(grouping)
+def _print_groups(grouping: str, groups: Sequence[Group]) -> None:
     if len(groups) > 1:
         rows = [
             (group.name, f"{group.accuracy:.2%}", *(f"{bound:.2%}" for bound in group.interval),
