@@ -48,6 +48,7 @@ CALLS: dict[str, list[str]] = {
     "tre": ["tre", "vectors.npy", "derivations.jsonl"],
     "measure": ["measure", "topsim", "meanings.jsonl", "messages.txt"],
     "report": ["report", "run", "--out", "page"],
+    "represent": ["represent", "run", "--data", "test.tsv", "--out", "represented.npz"],
 }  # fmt: skip
 LONG = {"demo", "reproduce"}
 HOSTILE = "[red]no[/red]\x1b[2J\u202ename"  # markup, a control sequence, and a turn of the direction of writing
@@ -68,6 +69,7 @@ BAD: dict[str, list[str]] = {
     "tre": ["tre", HOSTILE, "derivations.jsonl"],
     "measure": ["measure", "topsim", HOSTILE, "messages.txt"],
     "report": ["report", HOSTILE, "--out", "page"],
+    "represent": ["represent", HOSTILE, "--data", "test.tsv"],
     "reproduce": ["reproduce", HOSTILE],
     "demo": ["demo", "--out", f"test.tsv/{HOSTILE}", "--rows", "100"],
 }
@@ -152,7 +154,7 @@ def test_examples_are_commands_that_exist(verb: str) -> None:
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in LONG])
 def test_json_is_one_document_and_nothing_else(verb: str, call: Call, folder: Path) -> None:
-    if verb in ("parse", "report") and not (folder / "run" / "summary.json").exists():
+    if verb in ("parse", "report", "represent") and not (folder / "run" / "summary.json").exists():
         assert call(*CALLS["train"], "--json").status == 0
     ended = call(*CALLS[verb], "--json")
     assert ended.status in (0, 1)

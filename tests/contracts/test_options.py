@@ -16,8 +16,8 @@ from pomona.cli.verbs import GROUPS, group_of
 COMMANDS: dict[str, Any] = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
 WHERE = {"--out"}  # where a command writes; what it writes there differs from command to command
 READS = {  # commands that name a task, a model, a measure or a paper
-    "certify", "compare", "evaluate", "export", "generate", "ladder", "ls", "measure", "parse", "report", "reproduce",
-    "show", "stats", "train", "verify",
+    "certify", "compare", "evaluate", "export", "generate", "ladder", "ls", "measure", "parse", "report", "represent",
+    "reproduce", "show", "stats", "train", "verify",
 }  # fmt: skip
 
 
@@ -67,7 +67,8 @@ def test_every_command_that_takes_a_task_takes_its_draw_its_settings_and_its_spl
     by_verb: dict[str, set[str]] = {}
     for spelling, verb, _ in options():
         by_verb.setdefault(verb, set()).add(spelling)
-    for verb in ("certify", "compare", "evaluate", "export", "generate", "ladder", "measure", "show", "stats", "train"):
+    draws = "certify compare evaluate export generate ladder measure represent show stats train"
+    for verb in draws.split():
         assert {"--data-seed", "--set"} <= by_verb[verb], verb
         assert "--split" in by_verb[verb] or verb in ("certify", "train"), verb
 

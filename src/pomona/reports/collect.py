@@ -4,7 +4,8 @@
     collected.tests[0].corpus, collected.tests[0].baselines, collected.tests[0].entries[0].evaluation
 
 A run keeps its answers and the fingerprint of the examples, not the examples themselves. They are searched for in the
-sources that the user named, the files in the run's recipe, and the splits of its task. Examples with the same
+sources that the user named, those that were evaluated, the files in the run's recipe, and the splits of its task.
+Examples with the same
 fingerprint are used to evaluate the answers again, as `pomona evaluate` does. If there are none, the report shows the
 evaluation in the run's scores.json and says how to name the examples.
 """
@@ -15,18 +16,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pomona.base.errors import PomonaError, SpecError
 from pomona.base.files import kind_of
+from pomona.data.answers import read_answers
 from pomona.data.corpus import Corpus
-from pomona.data.sources import corpus_from, data_file
+from pomona.data.sources import Named, corpus_from, data_file, source_kind, splits_of
 from pomona.data.task import TASKS, generate
 from pomona.evaluation.accuracy import answers_from
 from pomona.evaluation.baselines import Baselines, learning_examples
 from pomona.evaluation.evaluation import Evaluation
-from pomona.evaluation.records import kept_evaluations
+from pomona.evaluation.records import BESIDE, answers_beside, kept_evaluations
 from pomona.reports.inputs import Inputs
 from pomona.training.predictions import Predictions
 from pomona.training.recipe import Recipe
@@ -80,7 +83,7 @@ class Report:
 
 def collect(inputs: Inputs, data: Sequence[str] = (), say: Say = lambda text: None) -> Report:
     """Collect what a report shows; `data` names files or `task:split:seed` that runs were evaluated on."""
-    files = [path.with_suffix("") for path, _ in inputs.evaluations]
+    files = [_without_suffix(path) for path, _ in inputs.evaluations]
     names = distinct([*(run.folder for run in inputs.runs), *files])
     finder = _Finder(data)
     answered: dict[str, list[_Kept]] = {}
@@ -90,20 +93,28 @@ def collect(inputs: Inputs, data: Sequence[str] = (), say: Say = lambda text: No
         stored = sorted(path.stem for path in (run.folder / "predictions").glob("*.safetensors"))
         if not kept and not stored:
             notes.append(
-                f"{names[number]} was never evaluated; give it `pomona evaluate {run.folder} --data ... --name test`"
+                f"{names[number]} was never evaluated; run `pomona evaluate {run.folder} --data ...`, which keeps it"
             )
         for name in dict.fromkeys([*kept, *stored]):
             predictions = run.predictions(name)
             fingerprint = predictions.corpus if predictions else str(kept[name].get("fingerprint") or name)
             answered.setdefault(fingerprint, []).append(_Kept(name, number, kept.get(name, {}), predictions))
     for number, (path, evaluation) in enumerate(inputs.evaluations, len(inputs.runs)):
-        answered.setdefault(evaluation["fingerprint"], []).append(_Kept(path.stem, number, evaluation, None))
+        answers, missing = answers_beside(path, evaluation)
+        notes += [f"{names[number]} is shown as it was evaluated: {missing}."] if missing else []
+        kept_file = _Kept(_without_suffix(path).name, number, evaluation, None, answers)
+        answered.setdefault(evaluation["fingerprint"], []).append(kept_file)
     tests = []
     for fingerprint, entries in answered.items():
         say(f"{entries[0].name}: {len(entries)} runs")
         tests.append(_test(fingerprint, entries, inputs.runs, finder))
     tests.sort(key=lambda test: test.corpus is None)  # tests that can be shown in full come first
     return Report(tuple(names), tuple(inputs.runs), _told_apart(tests), inputs, tuple(notes))
+
+
+def _without_suffix(path: Path) -> Path:
+    """The path of an evaluation without what is added for the file: answers.jsonl.evaluation.json is answers."""
+    return path.with_name(path.name.removesuffix(BESIDE)).with_suffix("")
 
 
 def _told_apart(tests: Sequence[Test]) -> tuple[Test, ...]:
@@ -144,14 +155,16 @@ class _Kept(NamedTuple):
     run: int
     scores: Mapping[str, Any]
     predictions: Predictions | None
+    answers: Path | None = None  # the file of answers, where a model is no run
 
 
 def _test(fingerprint: str, kept: Sequence[_Kept], runs: Sequence[Run], finder: _Finder) -> Test:
     names = list(dict.fromkeys(entry.name for entry in kept))
     recipes = [runs[entry.run].recipe for entry in kept if entry.run < len(runs)]
-    title = " / ".join(names)
+    said = [named for entry in kept if (named := Named.from_plain(entry.scores.get("data"))) is not None]
+    title = " / ".join(dict.fromkeys(entry.name if entry.run < len(runs) else _label(entry) for entry in kept))
     rows = max(len(entry.predictions.logits) if entry.predictions else entry.scores.get("rows") or 0 for entry in kept)
-    corpus = finder.find(fingerprint, rows, names, recipes)
+    corpus = finder.find(fingerprint, rows, names, recipes, said)
     if corpus is None:
         entries = tuple(Entry(entry.run, entry.scores, entry.predictions) for entry in kept)
         note = (
@@ -170,13 +183,26 @@ def _test(fingerprint: str, kept: Sequence[_Kept], runs: Sequence[Run], finder: 
     return Test(title, fingerprint, entries, corpus, baselines, tuple(dict.fromkeys(notes)))
 
 
+def _label(entry: _Kept) -> str:
+    """The name of the test of an evaluation without a run: that of its data, else of its file."""
+    named = Named.from_plain(entry.scores.get("data"))
+    with suppress(PomonaError):  # the data are gone
+        return entry.name if named is None else named.label
+    return entry.name
+
+
 def _entry(kept: _Kept, baselines: Baselines, notes: list[str]) -> Entry:
-    """Evaluate the answers of a run again; its scores of trees and further measures are not recomputed."""
-    if kept.predictions is None:
+    """Evaluate the answers again; scores of trees and further measures are not recomputed."""
+    notes += [str(note) for note in kept.scores.get("notes") or [] if "training data" in str(note)]
+    if kept.predictions is None and kept.answers is None:
         return Entry(kept.run, kept.scores)
     as_kept = {key: kept.scores[key] for key in ("trees", "measures") if kept.scores.get(key)}
     try:
-        answers = answers_from(kept.predictions, baselines.corpus, kept.name)
+        if kept.predictions is not None:
+            answers = answers_from(kept.predictions, baselines.corpus, kept.name)
+        else:
+            assert kept.answers is not None
+            answers = read_answers(kept.answers, baselines.corpus, kept.name)
         if "trees" in as_kept:
             answers = replace(answers, trees=None)
         evaluation = Evaluation.of(baselines.corpus, answers, baselines)
@@ -194,21 +220,25 @@ class _Finder:
     """Corpora by fingerprint; every source is read or generated once."""
 
     def __init__(self, sources: Sequence[str]) -> None:
-        self.corpora = [_named(source) for source in sources]  # a source that the user named must exist
+        self.corpora = [corpus for source in sources for corpus in _named(source)]  # what a user names must exist
         self.known = {corpus.fingerprint: corpus for corpus in self.corpora}
         self.tried: set[Any] = set()
 
-    def find(self, fingerprint: str, rows: int, names: Sequence[str], recipes: Sequence[Recipe]) -> Corpus | None:
-        """The corpus with this fingerprint, if a source that the recipes mention has it, whole or as its first rows."""
-        for recipe in recipes:
-            for key, make in self._candidates(rows, names, recipe):
-                if fingerprint in self.known:
-                    return self.known[fingerprint]
-                if key not in self.tried:
-                    self.tried.add(key)
-                    with suppress(PomonaError):  # a source that cannot be read is skipped
-                        self.corpora.append(make())
-                        self.known[self.corpora[-1].fingerprint] = self.corpora[-1]
+    def find(
+        self, fingerprint: str, rows: int, names: Sequence[str], recipes: Sequence[Recipe], said: Sequence[Named] = ()
+    ) -> Corpus | None:
+        """The corpus with this fingerprint, if a source that was evaluated or that the recipes mention has it, whole or
+        as its first rows."""
+        candidates = [(repr(named), named.corpus) for named in said]
+        of_recipes = (found for recipe in recipes for found in self._candidates(rows, names, recipe))
+        for key, make in chain(candidates, of_recipes):
+            if fingerprint in self.known:
+                return self.known[fingerprint]
+            if key not in self.tried:
+                self.tried.add(key)
+                with suppress(PomonaError, OSError):  # a source that cannot be read is skipped
+                    self.corpora.append(make())
+                    self.known[self.corpora[-1].fingerprint] = self.corpora[-1]
         if fingerprint not in self.known:
             for part in (corpus[:rows] for corpus in self.corpora if len(corpus) > rows):
                 self.known[part.fingerprint] = part
@@ -217,10 +247,13 @@ class _Finder:
     @staticmethod
     def _candidates(rows: int, names: Sequence[str], recipe: Recipe) -> Iterator[tuple[Any, Callable[[], Corpus]]]:
         """Files that the recipe mentions, then the splits of its task that are large enough, likely ones first."""
-        for path in dict.fromkeys([*recipe.exclude, recipe.data]):
-            if path != recipe.data or Path(path).is_file():
+        for path in dict.fromkeys([*recipe.exclude, recipe.dev, recipe.data]):
+            if path and (path != recipe.data or Path(path).is_file()):
                 yield path, lambda path=path: corpus_from(str(data_file(path)))  # type: ignore[misc]
         try:
+            if source_kind(recipe.data) == "folder":
+                for split in splits_of(recipe.data):
+                    yield (recipe.data, split), Named(recipe.data, split).corpus
             sizes = TASKS.build(recipe.data, recipe.data_settings).sizes
         except PomonaError:
             return
@@ -233,14 +266,17 @@ class _Finder:
             )
 
 
-def _named(source: str) -> Corpus:
-    """A file, or `task:split:seed` of which split and seed may be left out."""
-    if kind_of(source) == "file":
-        return corpus_from(source)
+def _named(source: str) -> list[Corpus]:
+    """A file, the splits of a folder but train, or `task:split:seed` of which split and seed may be left out."""
     task, _, rest = source.partition(":")
+    kind = source_kind(source if kind_of(source) else task)
+    if kind == "file":
+        return [corpus_from(source)]
+    if kind == "folder":
+        return [corpus_from(source, split=split) for split in splits_of(source) if split != "train"]
     split, _, seed = rest.partition(":")
     if not (seed or "0").isdecimal():
         raise SpecError(
             f"{source!r}: the seed {seed!r} is not a number; write task:split:seed, for example listops/d20s:test:7"
         )
-    return corpus_from(task, split=split or "test", seed=int(seed or 0))
+    return [corpus_from(task, split=split or "test", seed=int(seed or 0))]

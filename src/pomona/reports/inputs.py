@@ -1,9 +1,10 @@
 """The inputs of a report: run folders and JSON files, recognised by their content.
 
     inputs = gather(["runs", "results/listops_2018.json", "certificate.json"])
-    inputs.runs, inputs.results, inputs.evaluations, inputs.fits, inputs.certificates
+    inputs.runs, inputs.results, inputs.evaluations, inputs.comparisons, inputs.fits, inputs.certificates
 
-A folder with a recipe is a run; any other folder is searched. A file that the user names must be of a kind that a
+A folder with a recipe is a run; any other folder is searched. A file of answers stands for the evaluation that was kept
+beside it. A file that the user names must be of a kind that a
 report can show, otherwise it is an error. Other JSON files in a folder that is searched are ignored.
 """
 
@@ -17,7 +18,7 @@ from typing import Any
 
 from pomona.base.errors import FormatError
 from pomona.base.files import read_bytes
-from pomona.evaluation.records import as_evaluation, is_number, is_pair
+from pomona.evaluation.records import BESIDE, as_evaluation, is_number, is_pair
 from pomona.fairness import Certificate
 from pomona.training.run import Run
 
@@ -32,13 +33,15 @@ class Inputs:
     runs: list[Run] = field(default_factory=list)
     results: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)  # of `pomona reproduce`
     evaluations: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)  # of `pomona evaluate --json`
+    comparisons: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)  # of `pomona compare --json`
     fits: list[tuple[Path, dict[str, Any]]] = field(default_factory=list)  # of `pomona tre --out`
     certificates: list[tuple[Path, Certificate]] = field(default_factory=list)  # of `pomona certify --out`, or a run's
     notes: list[str] = field(default_factory=list)  # about files that could not be read and were left out
 
     @property
     def empty(self) -> bool:
-        return not (self.runs or self.results or self.evaluations or self.fits or self.certificates)
+        files = (self.results, self.evaluations, self.comparisons, self.fits, self.certificates)
+        return not (self.runs or any(files))
 
 
 def gather(paths: Sequence[str | Path]) -> Inputs:
@@ -48,9 +51,26 @@ def gather(paths: Sequence[str | Path]) -> Inputs:
     for path in map(Path, paths):
         if not path.exists():
             raise FormatError("there is no such file or folder; name runs, results or certificates", path=path)
+        path = _evaluated(path)
         if not _take(path, inputs, seen, named=True):
             raise FormatError("there is no run, and no file of ours, in this folder", path=path)
     return inputs
+
+
+def _evaluated(path: Path) -> Path:
+    """For a file of answers the evaluation beside it; any other path as it is."""
+    beside = path.with_name(path.name + BESIDE)
+    if path.name.endswith(BESIDE) or not path.is_file():
+        return path
+    if beside.is_file():
+        return beside
+    if path.suffix.lower() in (".jsonl", ".csv", ".tsv", ".txt"):
+        raise FormatError(
+            f"these answers were not evaluated yet; run `pomona evaluate {path} --data ...`, which keeps the scores "
+            "beside the file",
+            path=path,
+        )
+    return path
 
 
 def _take(path: Path, inputs: Inputs, seen: set[Path], *, named: bool) -> bool:
@@ -100,13 +120,16 @@ def _document(path: Path, inputs: Inputs, *, named: bool) -> bool:
         if {"accuracy", "by", "fingerprint"} <= content.keys():
             inputs.evaluations.append((path, as_evaluation(content, path)))
             return True
+        if {"sides", "pairs", "fingerprint"} <= content.keys():
+            inputs.comparisons.append((path, checked_comparison(content, path)))
+            return True
         if "per_item" in content and "certificate" in content:
             inputs.fits.append((path, checked_fit(content, path)))
             return True
     if named:
         raise FormatError(
-            "this is no run, no results of `pomona reproduce`, no evaluation of `pomona evaluate --json`, no fit of "
-            "`pomona tre --out` and no certificate",
+            "this is no run, no results of `pomona reproduce`, no evaluation of `pomona evaluate --json`, no "
+            "comparison of `pomona compare --json`, no fit of `pomona tre --out` and no certificate",
             path=path,
         )
     return False
@@ -140,6 +163,26 @@ def _curves(shortcuts: Any) -> bool:
         for curve in curves
         for depth, shares in curve.items()
     )
+
+
+def checked_comparison(content: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The comparison, after a check that its sides and pairs have names and numbers."""
+
+    def is_difference(value: Any) -> bool:
+        interval = value.get("interval") if isinstance(value, dict) else 0
+        return (interval is None or is_pair(interval)) and is_number(value.get("value"))
+
+    sides, pairs = content["sides"], content["pairs"]
+    good = isinstance(sides, list) and isinstance(pairs, list) and isinstance(content.get("notes", []), list)
+    good = good and all(isinstance(one, dict) for one in [*sides, *pairs])
+    good = good and all(isinstance(side.get("name"), str) and is_difference(side) for side in sides)
+    for pair in pairs if good else ():
+        numbers = [pair.get(key) for key in ("p_value", "adjusted", "only_first", "only_second", "detectable")]
+        named = all(isinstance(pair.get(key), str) for key in ("first", "second", "test"))
+        good = good and named and all(map(is_number, numbers)) and is_difference(pair.get("difference"))
+    if not good:
+        raise FormatError("not a comparison of `pomona compare --json`: a side or a pair cannot be read", path=path)
+    return content
 
 
 def checked_fit(content: dict[str, Any], path: Path) -> dict[str, Any]:

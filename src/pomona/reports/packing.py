@@ -118,14 +118,17 @@ def answered(places: Ints, outcomes: Sequence[Any]) -> tuple[npt.NDArray[np.int6
 def answers_block(entry: Entry, name: str, rows: int) -> dict[str, Any]:
     """The first rows of one run: its answers, which of them are right, and its trees if it built any."""
     assert entry.evaluation is not None
-    predictions = entry.predictions
-    assert isinstance(predictions, Predictions)
-    numbers, texts = answered(predictions.answers[:rows], predictions.outcomes)
+    if isinstance(entry.predictions, Predictions):
+        numbers, texts = answered(entry.predictions.answers[:rows], entry.predictions.outcomes)
+        built = entry.predictions.trees
+    else:
+        numbers, texts = answered(entry.evaluation.given[:rows], entry.evaluation.corpus.outcomes)
+        built = entry.evaluation.answers.trees
     arrays: dict[str, npt.NDArray[Any]] = {
         "answers": numbers,
         "right": entry.evaluation.right[:rows].astype(np.uint8),
     }
-    if predictions.trees is not None:
-        trees = predictions.trees[:rows]
+    if built is not None:
+        trees = built[:rows]
         arrays |= {"nodes": np.diff(trees.start), "arities": trees.arity}
     return pack(arrays, name=visible(name), texts=texts)

@@ -34,7 +34,15 @@ from pomona.reports.inputs import gather
 from pomona.reports.packing import answers_block, corpus_block
 from pomona.reports.plots import all_plots
 from pomona.reports.style import Plot
-from pomona.reports.tables import certificate_rows, depth_words, fit_rows, measure_rows, paper_tables, run_rows
+from pomona.reports.tables import (
+    certificate_rows,
+    comparison_rows,
+    depth_words,
+    fit_rows,
+    measure_rows,
+    paper_tables,
+    run_rows,
+)
 from pomona.trees.drawing import shortened, visible
 
 MARK = '<meta name="generator" content="pomona report">'
@@ -122,6 +130,7 @@ def html(collected: Report, plots: Sequence[Plot], title: str, examples: int, *,
         papers=paper_tables(collected),
         certificates=certificate_rows(collected),
         fits=fit_rows(collected),
+        comparisons=comparison_rows(collected),
         explored=bool(tests),
         figures=with_figures,
         sections=_sections(collected, plots, explored=bool(tests)),
@@ -162,6 +171,7 @@ def _sections(collected: Report, plots: Sequence[Plot], *, explored: bool) -> li
         *tests,
         *([("learning", "Learning")] if any(plot.section == "learning" for plot in plots) else []),
         *([("papers", "Papers")] if collected.inputs.results else []),
+        *([("comparisons", "Comparisons")] if collected.inputs.comparisons else []),
         *([("certificates", "Certificates")] if collected.inputs.certificates else []),
         *([("tre", "TRE")] if collected.inputs.fits else []),
         *([("explorer", "Tree explorer")] if explored else []),

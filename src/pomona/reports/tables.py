@@ -219,3 +219,38 @@ def fit_rows(collected: Report) -> list[dict[str, Any]]:
 
 def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, (int, float)) else NONE
+
+
+def comparison_rows(collected: Report) -> list[dict[str, Any]]:
+    """The sides of each comparison with their intervals, and its pairs: difference, interval, counts and p-values."""
+    rows = []
+    for path, comparison in collected.inputs.comparisons:
+        sides = [
+            {"name": side["name"], "right": _percent(side), "runs": str(len(side.get("accuracies") or [0]))}
+            for side in comparison["sides"]
+        ]
+        pairs = [
+            {
+                "name": f"{pair['first']} - {pair['second']}",
+                "difference": _percent(pair["difference"], "+"),
+                "counts": _counts(pair.get("only_first"), pair.get("only_second")),
+                "p": f"{_short(pair.get('adjusted'))} ({pair['test']})",
+                "detectable": NONE if pair.get("detectable") is None else f"{pair['detectable']:.2%}",
+            }
+            for pair in comparison["pairs"]
+        ]
+        notes = [str(note) for note in comparison.get("notes") or []]
+        corpus = str(comparison.get("corpus", ""))
+        rows.append({"name": str(path), "corpus": corpus, "sides": sides, "pairs": pairs, "notes": notes})
+    return rows
+
+
+def _counts(first: int | None, second: int | None) -> str:
+    return NONE if first is None or second is None else f"{first:,} / {second:,}"
+
+
+def _percent(difference: dict[str, Any], sign: str = "") -> str:
+    """A share or a difference of shares, with its interval where there is one."""
+    interval = difference["interval"]
+    between = f" ({interval[0]:{sign}.2%} to {interval[1]:{sign}.2%})" if interval else ""
+    return NONE if difference["value"] is None else f"{difference['value']:{sign}.2%}{between}"

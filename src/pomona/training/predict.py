@@ -23,7 +23,7 @@ from pomona.training.checkpoints import load
 from pomona.training.predictions import Predictions
 from pomona.training.recipe import Recipe
 from pomona.training.run import Run
-from pomona.trees.forest import Forest
+from pomona.trees.forest import Forest, gather
 
 ANSWER_ROWS, ANSWER_AREA = 512, 1 << 13  # the most rows and positions of a batch when answering
 
@@ -49,6 +49,23 @@ def represent(run: Run, corpus: Corpus, *, which: str = "best", device: str = "c
         module.to(device).eval()
         vectors = [_vectors(run.recipe, batch, module(batch)) for batch in batches]
     return np.concatenate(vectors)[_order_of_corpus(batches)]
+
+
+def represent_nodes(run: Run, corpus: Corpus, *, which: str = "best", threads: int = 1) -> tuple[Forest, Floats32]:
+    """The trees that a model composes over a corpus, one for each example, and a vector for each of their nodes."""
+    module, vocabulary, outcomes, model = load(run, which)
+    batches = answer_batches(model.read(corpus, vocabulary, outcomes), "cpu")
+    trees, vectors = [], []
+    with threads_of(threads), memory_errors(run.recipe), torch.no_grad():
+        module.eval()
+        for batch in batches:
+            output = module(batch)
+            if output.trees is None or output.nodes is None or len(output.nodes) != len(output.trees.symbol):
+                raise RunError(f"{run.recipe.model} gives no vector for each node of a tree; models of trees do")
+            trees.append(output.trees)
+            vectors.append(output.nodes.float().cpu().numpy())
+    forest, order = Forest.concatenate(trees), _order_of_corpus(batches)
+    return forest[order], np.concatenate(vectors)[gather(forest.start, order)[1]]
 
 
 def _vectors(recipe: Recipe, batch: Any, output: Output) -> Floats32:

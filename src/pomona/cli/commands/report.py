@@ -18,7 +18,7 @@ def report(
         list[Path],
         typer.Argument(
             metavar="RUNS...",
-            help="Run folders, or folders of them; results of reproduce, evaluate --json, tre --out, certificates.",
+            help="Runs, evaluated answers, folders of them; JSON of evaluate, compare, reproduce, tre, certify.",
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The report's folder.")] = Path("report"),

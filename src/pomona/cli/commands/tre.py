@@ -21,13 +21,14 @@ def tre(
         ),
     ],
     derivations: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
             metavar="DERIVATIONS",
+            show_default=False,
             help="How each item is built from its parts: JSON lines (nested lists, or objects of attributes), trees in "
-            "brackets, a corpus, or a table of attributes (.csv).",
+            "brackets, a corpus, or a table of attributes (.csv). Not needed for a file of pomona represent.",
         ),
-    ],
+    ] = None,
     compose: Annotated[
         str, typer.Option(help="How parts combine: add, weighted, position, diagonal, linear, bilinear or mlp.")
     ] = "add",
@@ -83,8 +84,14 @@ def tre(
             raise typer.BadParameter(f"{value!r} is not one of {', '.join(known)}.", param_hint=option)
     if plot is not None:
         plot_kind(plot)  # before the work, not after it
-    trees, items = read_derivations(derivations)
-    vectors = match_rows(read_representations(representations, key), items)
+    if derivations is None:
+        from pomona.representations.tre.bundles import read_bundle
+
+        bundle = read_bundle(representations)
+        vectors, trees, items = bundle.vectors, bundle.derivations, None
+    else:
+        trees, items = read_derivations(derivations)
+        vectors = match_rows(read_representations(representations, key), items)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReconstructionWarning)  # fit.notes has the same texts and is printed below
         fit = measure(

@@ -1,0 +1,149 @@
+"""The commands connect: from an empty folder to a report, each step taking the files of the one before."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import pomona as pm
+from pomona.evaluation.records import kept_evaluations
+
+from command_line import Ran, Run  # isort: skip
+
+SIZES = ["--set", "train=120", "--set", "dev=20", "--set", "test=40"]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def good(ran: Ran) -> Ran:
+    assert ran.status == 0, ran.err
+    return ran
+
+
+def quick(*words: str) -> list[str]:
+    return ["--model-set", "width=8", "--recipe", "epochs=1", "--quiet", *words]
+
+
+def test_from_nothing_to_a_report_of_a_run(run: Run, here: Path) -> None:
+    good(run("generate", "listops/d20s", "--out", "data", "-f", "parquet,tsv", *SIZES))
+    assert "All holds" in good(run("verify", "data")).out
+    assert run("certify", "data", "--fold", "--out", "certificate.json").status in (0, 1)
+    good(run("ladder", "data", "--levels", 1))
+    for model in ("treelstm", "lstm"):
+        files = ["--data", "data/train.tsv", "--dev", "data/dev.tsv", "--out", f"runs/{model}"]
+        good(run("train", model, *files, *quick()))
+        told = good(run("evaluate", f"runs/{model}", "--data", "data")).out
+        assert f"Kept as 'test' in runs/{model}/scores.json" in told
+    good(run("represent", "runs/treelstm", "--data", "data", "--longest", 12, "--out", "vectors.npz"))
+    good(run("tre", "vectors.npz", "--out", "tre.json"))
+    Path("comparison.json").write_text(
+        good(run("compare", "runs/treelstm", "runs/lstm", "--data", "data", "--json")).out
+    )
+    told = good(run("report", "runs", "tre.json", "comparison.json", "certificate.json", "--no-figures"))
+    assert "note" not in told.err, told.err  # the examples were found, and every run has its scores
+    page = Path("report/index.html").read_text(encoding="utf-8")
+    scores = [kept_evaluations(pm.Run.read(f"runs/{model}"))["test"] for model in ("treelstm", "lstm")]
+    assert all(f"{entry['accuracy']:.2%}" in page for entry in scores)
+    difference = scores[0]["accuracy"] - scores[1]["accuracy"]
+    assert f"{difference:+.2%}" in page
+    for section in ("comparisons", "certificates", "tre", "explorer"):
+        assert f'<section id="{section}"' in page
+
+
+def test_from_nothing_to_a_report_of_answers_that_were_brought(run: Run, here: Path) -> None:
+    good(run("generate", "listops/d20s", "--out", "data", *SIZES))
+    good(run("verify", "data"))
+    good(run("ladder", "data", "--levels", 1))
+    good(run("export", "data", "--answers", "--out", "inputs.jsonl"))
+    rows = [json.loads(line) for line in Path("inputs.jsonl").read_text().splitlines()]
+    for name, every in (("mine", 4), ("theirs", 2)):
+        said = [{"id": row["id"], "prediction": 0 if at % every else row["answer"]} for at, row in enumerate(rows)]
+        Path(f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in said))
+    asked = good(run("evaluate", "mine.jsonl", "--data", "data", "--json"))
+    assert asked.err == "Kept in mine.jsonl.evaluation.json\n"
+    Path("as-json.json").write_text(asked.out)
+    good(run("evaluate", "theirs.jsonl", "--data", "data"))
+    good(run("compare", "mine.jsonl", "theirs.jsonl", "--data", "data", "--out", "comparison.json"))
+    good(run("report", "mine.jsonl", "theirs.jsonl", "as-json.json", "comparison.json", "--no-figures"))
+    page = Path("report/index.html").read_text(encoding="utf-8")
+    for name in ("mine", "theirs"):
+        record = json.loads(Path(f"{name}.jsonl.evaluation.json").read_text())
+        assert f"{record['accuracy']:.2%}" in page
+        assert f">{name}<" in page
+    assert '<section id="explorer"' in page  # the examples were found by what was said to evaluate
+    assert '<section id="comparisons"' in page
+
+
+def test_evaluating_again_replaces_and_other_examples_get_a_name_of_their_own(run: Run, here: Path) -> None:
+    good(run("generate", "listops/d20s", "--out", "data", *SIZES))
+    good(run("train", "lstm", "--data", "data", "--out", "run", *quick()))
+    for _ in range(2):
+        good(run("evaluate", "run", "--data", "data", "--no-ladder"))
+    assert list(pm.Run.read("run").scores) == ["test"]
+    other = good(run("evaluate", "run", "--data", "data", "--size", 10, "--no-ladder", "--json")).json
+    good(run("evaluate", "run", "--data", "data/dev.parquet", "--no-ladder"))
+    good(run("evaluate", "run", "--data", "data", "--no-ladder", "--name", "mine"))
+    scores = pm.Run.read("run").scores
+    assert list(scores) == ["test", f"test-{other['fingerprint'][:6]}", "dev", "mine"]
+    assert scores["mine"] == scores["test"]
+    assert scores["test"]["data"] == {"source": "data"}
+
+
+def test_answers_that_were_never_evaluated_or_changed_since_are_said_so(run: Run, here: Path) -> None:
+    good(run("generate", "listops/d20s", "--out", "data", *SIZES))
+    good(run("export", "data", "--answers", "--out", "inputs.jsonl"))
+    rows = [json.loads(line) for line in Path("inputs.jsonl").read_text().splitlines()]
+    Path("a.jsonl").write_text("".join(json.dumps({"id": row["id"], "prediction": 0}) + "\n" for row in rows))
+    refused = run("report", "a.jsonl")
+    assert refused.status == 3
+    assert "these answers were not evaluated yet; run `pomona evaluate a.jsonl --data ...`" in refused.err
+    good(run("evaluate", "a.jsonl", "--data", "data", "--no-ladder"))
+    Path("a.jsonl").write_text(Path("a.jsonl").read_text().replace(" 0}", " 1}"))
+    told = good(run("report", "a.jsonl", "--no-figures"))
+    assert "a.jsonl was changed after it was evaluated" in told.err
+    Path("comparison.json").write_text('{"sides": [{}], "pairs": [], "fingerprint": ""}')
+    assert "not a comparison of `pomona compare --json`" in run("report", "comparison.json").err
+
+
+# -- what was trained on -----------------------------------------------------------------------------------------------
+
+
+def test_a_test_that_was_trained_on_is_refused(run: Run, here: Path) -> None:
+    short = ["--set", "length=[1,9]"]  # few expressions are so short that two draws share some
+    good(run("train", "lstm", "--data", "listops/d20s", *SIZES, *short, "--out", "run", *quick()))
+    task = ["--data", "listops/d20s", *SIZES, *short]
+    good(run("evaluate", "run", *task, "--no-ladder"))  # another split of the same draw is held out
+    shared = (pm.Run.read("run"), pm.generate("listops/d20s", "test", 7, train=120, dev=20, test=40, length=[1, 9]))
+    train = pm.generate("listops/d20s", "train", 0, train=120, dev=20, test=40, length=[1, 9])
+    rows = [at for at, key in enumerate(shared[1].keys.tolist()) if key in set(train.keys.tolist())]
+    assert rows
+    for verb in ("evaluate", "compare"):
+        models = ["run"] if verb == "evaluate" else ["run", "run"]
+        refused = run(verb, *models, *task, "--data-seed", 7)
+        assert refused.status == 3
+        assert f"{len(rows)} of the 40 examples of listops/d20s are among the 120 that run was" in refused.err
+        assert f"rows {rows[0] + 1}" in refused.err
+        assert "--allow-overlap" in refused.err
+    assert list(pm.Run.read("run").scores) == ["test"]
+    allowed = good(run("evaluate", "run", *task, "--data-seed", 7, "--allow-overlap", "--no-ladder", "--json")).json
+    assert f"{len(rows)} of 40 examples were in the training data; without them" in allowed["notes"][-1]
+    whole = run("evaluate", "run", *task, "--split", "train", "--no-ladder")
+    assert "120 of the 120 examples" in whole.err
+
+
+def test_where_it_cannot_be_told_what_was_trained_on_a_note_says_so(run: Run, here: Path) -> None:
+    good(run("generate", "listops/d20s", "--out", "data", *SIZES))
+    good(run("train", "lstm", "--data", "data/train.parquet", "--dev", "data/dev.parquet", "--out", "run", *quick()))
+    pm.write(pm.read("data/train.parquet")[:3], "leak.tsv")
+    refused = run("evaluate", "run", "--data", "leak.tsv")
+    assert (refused.status, "3 of the 3 examples of leak.tsv" in refused.err) == (3, True)
+    assert "lines 1, 2, 3 (the first is" in refused.err
+    Path("data/train.parquet").rename("elsewhere.parquet")
+    told = good(run("evaluate", "run", "--data", "data/test.parquet", "--no-ladder")).out
+    assert "Not checked whether the test was trained on: the training examples are not there any more" in told
