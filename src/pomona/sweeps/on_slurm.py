@@ -1,0 +1,97 @@
+"""A sweep as one array job of Slurm, submitted through submitit (extra `slurm`). Submit and leave: the run folders are
+the queue. A job that is preempted or runs out of time is submitted again by the same command, and resumes.
+
+    submit(orders, folder, partition="cpu", hours=4)       the numbers of the jobs
+    script(orders, folder, partition="cpu", hours=4)       what would be submitted, for a dry run
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pomona.base.errors import RunError
+from pomona.base.extras import extras_named
+from pomona.sweeps.work import Order
+
+MEMORY = "4GB"
+
+
+@dataclass(frozen=True)
+class Slurm:
+    """What is asked of Slurm for each run."""
+
+    partition: str = ""
+    hours: float = 4.0
+    at_once: int = 64  # runs of the array that may run at a time
+    memory: str = MEMORY
+    more: Mapping[str, Any] | None = None  # further options of sbatch, for example {"account": "lab"}
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The options in submitit's words."""
+        partition = {"partition": self.partition} if self.partition else {}
+        return {
+            "job_name": "pomona",
+            "cpus_per_task": 1,
+            "mem": self.memory,
+            "time": max(1, round(60 * self.hours)),
+            "array_parallelism": self.at_once,
+            "setup": ["export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1"],
+            **partition,
+            **(self.more or {}),
+        }
+
+
+def submit(orders: Sequence[Order], folder: Path, asked: Slurm) -> list[str]:
+    """Submit an array job with one task for each order; the numbers of its jobs."""
+    executor = _executor(folder, asked)
+    try:
+        jobs = executor.map_array(answer_or_fail, [order.as_text() for order in orders])
+    except Exception as error:
+        raise RunError(f"Slurm did not take the job: {error}. `--dry-run` shows the script.") from error
+    return [str(job.job_id) for job in jobs]
+
+
+def script(orders: Sequence[Order], folder: Path, asked: Slurm) -> str:
+    """The script that `submit` would give to sbatch."""
+    with extras_named():
+        from submitit.slurm.slurm import _make_sbatch_string
+
+    parameters = asked.parameters
+    parameters["map_count"] = len(orders)
+    command = f"{shlex.quote(sys.executable)} -u -m submitit.core._submit {shlex.quote(str(folder / 'slurm'))}"
+    return str(_make_sbatch_string(command=command, folder=folder / "slurm", **parameters))
+
+
+def _executor(folder: Path, asked: Slurm) -> Any:
+    with extras_named():
+        import submitit
+
+    try:
+        executor = submitit.SlurmExecutor(folder=folder / "slurm")
+    except RuntimeError as error:
+        raise RunError(f"there is no Slurm here: {error}. Submit from a machine that has sbatch.") from error
+    executor.update_parameters(**asked.parameters)
+    return executor
+
+
+def answer_or_fail(order: str) -> None:
+    """Work on an order in a job of Slurm; an error is Slurm's failure, and is written where the sweep looks for it."""
+    from pomona.base.files import write_text
+    from pomona.sweeps.work import work
+    from pomona.sweeps.worker import described
+
+    what = Order.from_text(order)
+    note = Path(what.folder).parent / "failed" / f"{what.name}.txt"
+    try:
+        work(what)
+    except Exception as error:
+        found = described(error)
+        write_text(note, f"{found['error']}\n\n{found['traceback']}")
+        raise
+    note.unlink(missing_ok=True)

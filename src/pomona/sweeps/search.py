@@ -1,0 +1,147 @@
+"""Search for settings: each trial is a run of the sweep's folder, and the next one is chosen from the results so far.
+
+    search(Plan.of({"model": "lstm", "recipe": {"rate": {"low": 1e-4, "high": 1e-2}}}), "runs", trials=20)
+
+Optuna (extra `sweep`) chooses by its tree-structured Parzen estimator, and stops runs whose dev accuracy lies below the
+median of the others at the same epoch. Only dev is looked at. The trials are in `trials.log` in the folder, so the same
+call goes on after an interruption; the choice of trial n depends on the seed, n and the results known then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Unpack
+
+from pomona.base import files
+from pomona.base.errors import SpecError
+from pomona.base.extras import extras_named
+from pomona.base.randomness import stream_key
+from pomona.sweeps.plan import Plan, Range, Setting
+from pomona.sweeps.sweep import (
+    DECLARATION,
+    LOOK_SECONDS,
+    RETRIES,
+    Crew,
+    Options,
+    check_models,
+    done,
+    engine_of,
+    owned,
+    settled,
+)
+from pomona.sweeps.table import Table, read_table
+from pomona.sweeps.work import Order
+from pomona.training.run import Run
+
+STORE = "trials.log"
+FIRST = 5  # trials before anything is pruned
+
+
+def search(plan: Plan, out: str | Path, trials: int, **options: Unpack[Options]) -> Table:
+    """Try so many combinations of the plan, chosen one after the other, and give the table of all runs."""
+    if trials < 1:
+        raise SpecError(f"trials = {trials}: at least 1")
+    if not plan.varied or plan.runs:
+        raise SpecError("a search needs settings to choose: lists of values, or ranges such as rate = {low, high}")
+    folder = Path(out)
+    with owned(folder):
+        files.write_json(folder / DECLARATION, {"plan": plan.plain, "evaluate": list(options.get("evaluate", ()))})
+        with engine_of(options) as engine:
+            crew = Crew(engine, folder, options.get("retries", RETRIES), None)
+            _Search(plan, folder, crew, options).finish(trials)
+    return read_table(folder)
+
+
+class _Search:
+    """The trials that are running, and Optuna's study of all of them."""
+
+    def __init__(self, plan: Plan, folder: Path, crew: Crew, options: Options) -> None:
+        with extras_named():
+            import optuna
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self._optuna, self.plan, self.folder, self.crew, self.options = optuna, plan, folder, crew, options
+        storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(folder / STORE)))
+        self.study = optuna.create_study(
+            storage=storage,
+            study_name="pomona",
+            direction="maximize",
+            load_if_exists=True,
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=FIRST),
+        )
+        self.trials: dict[str, Any] = {}  # by the name of the run
+        self.seen: dict[str, int] = {}  # epochs of the curve that were reported
+
+    def finish(self, trials: int) -> None:
+        states = self._optuna.trial.TrialState
+        for known in self.study.get_trials(deepcopy=False, states=(states.RUNNING,)):  # of a search that was killed
+            self._start(self._optuna.trial.Trial(self.study, known._trial_id))
+        while True:
+            while len(self.crew.running) < self.crew.engine.slots and len(self.study.trials) < trials:
+                self._start(self._next())
+            if not self.crew.running:
+                return
+            for ended in self.crew.engine.poll(LOOK_SECONDS):
+                order = self.crew.running[ended.name]
+                if self.crew.ended(ended):
+                    self.crew.start(order)
+                else:
+                    self._tell(ended.name, ended.error)
+            for name in [*self.crew.running]:
+                self._look(name)
+
+    def _next(self) -> Any:
+        """A new trial; the sampler is seeded by the number of the trial, so that a resumed search repeats none."""
+        number = len(self.study.trials)
+        seed = int(stream_key("search", self.options.get("seed", 0), number)) % (1 << 32)
+        self.study.sampler = self._optuna.samplers.TPESampler(seed=seed, n_startup_trials=FIRST, constant_liar=True)
+        return self.study.ask()
+
+    def _start(self, trial: Any) -> None:
+        chosen = {at: self._suggested(trial, at) for at in self.plan.axes}
+        job = self.plan.job({**chosen, ("", "seed"): self.plan.seeds[0]})
+        modules = tuple(self.options.get("modules", ()))
+        check_models([job], modules)
+        (job,) = settled([job], self.folder)
+        order = Order(str(self.folder / job.name), job.recipe.plain, tuple(self.options.get("evaluate", ())), modules)
+        if job.name in self.trials:  # two trials of equal settings: one run, one result
+            self.study.tell(trial, state=self._optuna.trial.TrialState.PRUNED)
+            return
+        self.trials[job.name] = trial
+        if done(order):
+            self._tell(job.name, None)
+        else:
+            self.crew.start(order)
+
+    def _suggested(self, trial: Any, at: Setting) -> Any:
+        axis, name = self.plan.axes[at], ".".join(at).lstrip(".")
+        if isinstance(axis, Range):
+            if axis.whole:
+                return trial.suggest_int(name, axis.low, axis.high, log=axis.log)
+            return float(f"{trial.suggest_float(name, axis.low, axis.high, log=axis.log):.3g}")
+        return axis[trial.suggest_categorical(name, list(range(len(axis))))]
+
+    def _look(self, name: str) -> None:
+        """Report the new epochs of a run; stop it if it is below the median."""
+        run = Run(self.crew.running[name].folder, self.plan_recipe(name))
+        curve = run.curve
+        for entry in curve[self.seen.get(name, 0) :]:
+            self.trials[name].report(entry["dev"], entry["epoch"])
+        self.seen[name] = len(curve)
+        if curve and not run.finished and self.trials[name].should_prune():
+            self.crew.engine.cancel(name)
+            del self.crew.running[name]
+            self.study.tell(self.trials[name], state=self._optuna.trial.TrialState.PRUNED)
+
+    def plan_recipe(self, name: str) -> Any:
+        from pomona.training.recipe import Recipe
+
+        return Recipe.from_settings(self.crew.running[name].recipe)
+
+    def _tell(self, name: str, error: str | None) -> None:
+        states = self._optuna.trial.TrialState
+        if error is not None:
+            self.study.tell(self.trials[name], state=states.FAIL)
+            return
+        summary: Mapping[str, Any] = Run.read(self.folder / name).summary
+        self.study.tell(self.trials[name], summary["dev"])

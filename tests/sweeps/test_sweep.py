@@ -1,0 +1,210 @@
+"""A sweep: the same bits as one run after the other, wherever it runs; what fails or is killed costs nothing else."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pomona.base.errors import RunError, SpecError
+from pomona.sweeps.local import Local
+from pomona.sweeps.on_slurm import Slurm, script, submit
+from pomona.sweeps.plan import Plan
+from pomona.sweeps.search import search
+from pomona.sweeps.sweep import Progress, declared, owned, sweep
+from pomona.sweeps.table import Table, read_table
+from pomona.sweeps.work import Order
+from pomona.training.loop import train
+from pomona.training.run import Run
+
+SIZES = {"train": 120, "dev": 40, "test": 30}
+PLAN: dict[str, Any] = {
+    "model": "lstm", "data": "listops/d20s", "set": SIZES, "seeds": 2,
+    "model_set": {"width": 8}, "recipe": {"epochs": 2, "rate": [0.001, 0.01], "dev_rows": 40, "longest": 40},
+}  # fmt: skip
+FAILING: dict[str, Any] = {**PLAN, "seeds": 1, "recipe": {**PLAN["recipe"], "rate": [0.001, 1e30]}}
+
+
+def bits(folder: Path) -> dict[str, bytes]:
+    return {path.parent.name: path.read_bytes() for path in sorted(folder.glob("*/last.safetensors"))}
+
+
+@pytest.fixture(scope="module")
+def one_by_one(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The weights of every run of the plan, trained in this process."""
+    folder = tmp_path_factory.mktemp("alone")
+    for job in Plan.of(PLAN).jobs():
+        train(job.recipe, folder / job.name)
+    return bits(folder)
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Table, list[Progress]]:
+    """The plan on two local workers."""
+    folder, seen = tmp_path_factory.mktemp("sweep") / "runs", []
+    table = sweep(PLAN, folder, workers=2, evaluate=["test"], watch=seen.append)
+    return folder, table, seen
+
+
+def test_a_sweep_has_the_bits_of_one_run_after_the_other(
+    swept: tuple[Path, Table, list[Progress]], one_by_one: dict[str, bytes]
+) -> None:
+    assert bits(swept[0]) == one_by_one
+    assert len(one_by_one) == 4
+
+
+def test_the_table_has_a_line_for_each_setting_over_its_seeds(swept: tuple[Path, Table, list[Progress]]) -> None:
+    folder, table, _ = swept
+    assert [line.settings["rate"] for line in table.lines] in ([0.001, 0.01], [0.01, 0.001])
+    for line in table.lines:
+        runs = [Run.read(folder / name) for name in line.runs]
+        assert line.finished == len(runs) == 2
+        assert line.dev is not None
+        assert line.dev.value == pytest.approx(sum(run.summary["dev"] for run in runs) / 2)
+        assert line.scores["test"].value == pytest.approx(sum(run.scores["test"]["accuracy"] for run in runs) / 2)
+        assert line.core_seconds > 0
+    assert table.best is table.lines[0]
+    assert table.lines[0].dev.value >= table.lines[1].dev.value  # type: ignore[union-attr]
+    rows = list(csv.DictReader(table.as_csv().splitlines()))
+    assert [float(row["rate"]) for row in rows] == [line.settings["rate"] for line in table.lines]
+    assert float(rows[0]["dev"]) == table.lines[0].dev.value  # type: ignore[union-attr]
+    assert table.as_dict()["lines"][0]["scores"]["test"]["runs"] == 2
+    assert "core-seconds" in str(table)
+    assert declared(folder) == {"plan": PLAN, "evaluate": ["test"]}
+
+
+def test_it_says_how_far_it_has_come(swept: tuple[Path, Table, list[Progress]]) -> None:
+    seen = swept[2]
+    assert seen[-1].done == 4
+    assert not seen[-1].running
+    assert seen[-1].best is not None
+    assert all(now.done + len(now.running) + now.waiting + len(now.failed) >= 4 - 1 for now in seen)
+    assert any(now.running for now in seen)
+
+
+def test_the_same_call_again_does_nothing_and_a_larger_plan_only_what_is_new(
+    swept: tuple[Path, Table, list[Progress]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, ordered = swept[0], []
+    monkeypatch.setattr(Local, "submit", lambda self, order: ordered.append(order.name))
+    monkeypatch.setattr(Local, "poll", lambda self, seconds: _ended(self, ordered))
+    sweep(PLAN, folder, workers=2, evaluate=["test"])
+    assert ordered == []
+    sweep({**PLAN, "model_set": {"width": [8, 9]}, "seeds": 1}, folder, workers=2)
+    assert sorted(ordered) == ["lstm-width=9-rate=0.001-seed=0", "lstm-width=9-rate=0.01-seed=0"]
+
+
+def _ended(engine: Any, ordered: list[str]) -> list[Any]:
+    from pomona.sweeps.local import Ended
+
+    told = getattr(engine, "told", 0)
+    engine.told = len(ordered)
+    return [Ended(name, None) for name in ordered[told:]]
+
+
+def test_a_run_that_fails_does_not_stop_the_others_and_is_named(tmp_path: Path) -> None:
+    table = sweep(FAILING, tmp_path / "runs", workers=1)
+    (name,) = table.failed
+    assert name == "lstm-rate=1e+30-seed=0"
+    assert "Start again with a lower rate" in table.failed[name]
+    assert "Traceback" in (tmp_path / "runs" / "failed" / f"{name}.txt").read_text()
+    assert [line.finished for line in table.lines if line.settings["rate"] == 0.001] == [1]
+    assert f"failed: {name}" in str(table)
+
+
+def test_a_killed_worker_is_replaced_and_the_bits_are_the_same(tmp_path: Path, one_by_one: dict[str, bytes]) -> None:
+    killed: list[int] = []
+
+    def kill_one(engine: Local) -> None:
+        while not killed:
+            time.sleep(0.05)
+            for worker in [*engine._workers]:
+                if worker.order is not None and (Path(worker.order.folder) / "curve.jsonl").exists():
+                    os.kill(worker.process.pid, signal.SIGKILL)
+                    killed.append(worker.process.pid)
+                    return
+
+    engine = Local(2)
+    thread = threading.Thread(target=kill_one, args=(engine,), daemon=True)
+    thread.start()
+    table = sweep(PLAN, tmp_path / "runs", on=engine)
+    thread.join(10)
+    assert killed
+    assert bits(tmp_path / "runs") == one_by_one
+    assert not table.failed
+
+
+def test_a_worker_that_always_dies_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    table = sweep({**PLAN, "seeds": 1}, tmp_path / "runs", workers=1, retries=1)
+    assert len(table.failed) == 2
+    assert all("its worker process ended by exit status 1" in error for error in table.failed.values())
+
+
+def test_two_sweeps_do_not_share_a_folder(tmp_path: Path) -> None:
+    with owned(tmp_path), pytest.raises(RunError, match="another sweep is working in"):
+        sweep(PLAN, tmp_path, workers=1)
+
+
+def test_a_wrong_name_is_an_error_before_anything_is_started(tmp_path: Path) -> None:
+    for change, words in (({"model": "lsmt"}, "Did you mean 'lstm'"), ({"set": {"trian": 3}}, "Did you mean 'train'")):
+        with pytest.raises(SpecError, match=words):
+            sweep({**PLAN, **change}, tmp_path / "runs")
+        assert not (tmp_path / "runs").exists()
+    with pytest.raises(SpecError, match="a sweep runs on local or ray"):
+        sweep(PLAN, tmp_path / "runs", on="cloud")  # type: ignore[arg-type]
+    with pytest.raises(RunError, match="is no folder of runs"):
+        read_table(tmp_path / "nothing")
+
+
+# -- elsewhere -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("on", ["ray"])
+def test_ray_gives_the_same_bits(on: Any, tmp_path: Path, one_by_one: dict[str, bytes]) -> None:
+    import ray
+
+    table = sweep({**PLAN, "seeds": 1}, tmp_path / "runs", on=on, workers=2, evaluate=["test"])
+    assert not ray.is_initialized()  # it was started here, so it is stopped here
+    found = bits(tmp_path / "runs")
+    assert len(found) == 2
+    assert found.items() <= one_by_one.items()
+    assert all(line.scores["test"].runs == 1 for line in table.lines)
+
+
+def test_slurm_gets_one_task_for_each_run(tmp_path: Path) -> None:
+    orders = [Order(str(tmp_path / job.name), job.recipe.plain) for job in Plan.of(PLAN).jobs()]
+    text = script(orders, tmp_path, Slurm(partition="cpu", hours=2.5, at_once=3))
+    assert "#SBATCH --array=0-3%3" in text
+    assert "#SBATCH --partition=cpu" in text
+    assert "#SBATCH --time=150" in text
+    assert "OMP_NUM_THREADS=1" in text
+    with pytest.raises(RunError, match="there is no Slurm here"):
+        submit(orders, tmp_path, Slurm())
+
+
+# -- search ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_search_goes_on_where_it_stood(tmp_path: Path) -> None:
+    ranges = {**PLAN, "seeds": 1, "recipe": {**PLAN["recipe"], "rate": {"low": 1e-4, "high": 1e-1}}}
+    first = search(Plan.of(ranges), tmp_path / "runs", 2, workers=1)
+    names = {path.name for path in (tmp_path / "runs").glob("lstm-*")}
+    assert len(names) == 2
+    second = search(Plan.of(ranges), tmp_path / "runs", 3, workers=1)
+    assert names < {path.name for path in (tmp_path / "runs").glob("lstm-*")}
+    assert len(second.lines) == len(first.lines) + 1 == 3
+    assert not second.failed
+
+
+def test_a_search_without_anything_to_choose_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="a search needs settings to choose"):
+        search(Plan.of({"model": "lstm"}), tmp_path, 3)
+    with pytest.raises(SpecError, match="at least 1"):
+        search(Plan.of(PLAN), tmp_path, 0)
