@@ -1,4 +1,4 @@
-"""What a sweep varies: every combination once, names that file systems take, draws that can be repeated, clear errors."""
+"""What a sweep varies: every combination once, names that file systems take, repeatable draws, clear errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def test_more_values_keep_the_names_of_what_was_there() -> None:
 
 
 def test_random_draws_lie_in_their_ranges_and_can_be_repeated() -> None:
-    plan = Plan.of({**GRID, "recipe": {"rate": {"low": 1e-4, "high": 1e-2}, "batch": {"low": 8, "high": 16}}, "random": 40})
+    plan = Plan.of(
+        {**GRID, "recipe": {"rate": {"low": 1e-4, "high": 1e-2}, "batch": {"low": 8, "high": 16}}, "random": 40}
+    )
     jobs = plan.jobs(seed=1)
     assert [job.recipe for job in jobs] == [job.recipe for job in plan.jobs(seed=1)]
     assert [job.recipe for job in jobs] != [job.recipe for job in plan.jobs(seed=2)]

@@ -72,18 +72,29 @@ def sweep(plan: Plan | Mapping[str, Any] | str | Path, out: str | Path, **option
     table names it with its error.
     """
     chosen = plan if isinstance(plan, Plan) else Plan.of(plan) if isinstance(plan, Mapping) else Plan.read(plan)
-    jobs = chosen.jobs(options.get("seed", 0))
-    modules = tuple(options.get("modules", ()))
-    check_models(jobs, modules)
-    folder = Path(out)
+    folder, evaluate, modules = Path(out), options.get("evaluate", ()), options.get("modules", ())
+    check_models(chosen.jobs(options.get("seed", 0)), modules)
     with owned(folder):
-        jobs = settled(jobs, folder)
-        evaluate = tuple(options.get("evaluate", ()))
-        files.write_json(folder / DECLARATION, {"plan": chosen.plain, "evaluate": list(evaluate)})
-        orders = {job.name: Order(str(folder / job.name), job.recipe.plain, evaluate, modules) for job in jobs}
+        orders = {order.name: order for order in _orders(chosen, folder, evaluate, modules, options.get("seed", 0))}
         with engine_of(options) as engine:
             Crew(engine, folder, options.get("retries", RETRIES), options.get("watch")).finish(orders)
     return read_table(folder)
+
+
+def missing(
+    plan: Plan, out: str | Path, evaluate: Sequence[str] = (), modules: Sequence[str] = (), seed: int = 0
+) -> list[Order]:
+    """The orders of a plan that are not done yet, for an engine that takes them and is not waited for."""
+    check_models(plan.jobs(seed), modules)
+    with owned(Path(out)):
+        return [order for order in _orders(plan, Path(out), evaluate, modules, seed) if not done(order)]
+
+
+def _orders(plan: Plan, folder: Path, evaluate: Sequence[str], modules: Sequence[str], seed: int) -> Iterator[Order]:
+    """Write down the declaration, and give the orders of its runs."""
+    files.write_json(folder / DECLARATION, {"plan": plan.plain, "evaluate": list(evaluate)})
+    for job in settled(plan.jobs(seed), folder):
+        yield Order(str(folder / job.name), job.recipe.plain, tuple(evaluate), tuple(modules))
 
 
 def engine_of(options: Options) -> Engine:

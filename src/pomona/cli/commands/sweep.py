@@ -1,0 +1,235 @@
+"""`pomona sweep`: many runs from one command or one file, on this machine, Ray or Slurm; and their table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pomona.cli import terminal
+from pomona.cli.options import AsJson, DataSeed, Import, ModelSettings, Quiet, Seed, Settings, Training, model_names
+
+if TYPE_CHECKING:
+    from pomona.sweeps.plan import Plan
+    from pomona.sweeps.sweep import Progress, Watch
+    from pomona.sweeps.table import Table
+
+GROUP = "models"
+
+
+def sweep(
+    what: Annotated[
+        str, typer.Argument(help="A TOML file with the declaration; or `show`, to print the table of a folder.")
+    ] = "",
+    folder: Annotated[Path | None, typer.Argument(help="With `show`: the folder of runs.")] = None,
+    model: Annotated[
+        str, typer.Option(help="Models with a comma between them, as treelstm,lstm.", autocompletion=model_names)
+    ] = "",
+    data: Annotated[str, typer.Option(help="Tasks, files or folders to train on, with a comma between them.")] = "",
+    seeds: Annotated[str, typer.Option(help="How many seeds (5), or which ones (0,3,4).")] = "",
+    settings: Settings = None,
+    model_settings: ModelSettings = None,
+    recipe: Training = None,
+    data_seed: DataSeed = None,
+    random: Annotated[int, typer.Option(help="Draw so many combinations; ranges are written rate=0.001..0.1.")] = 0,
+    search: Annotated[str, typer.Option(help="Choose settings from the results so far: optuna.")] = "",
+    trials: Annotated[int, typer.Option(help="Of a search: how many combinations are tried.", min=1)] = 20,
+    evaluate: Annotated[
+        list[str] | None,
+        typer.Option(help="Evaluate each finished run: a split (test), task:split:seed, or a file; repeatable."),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder of the runs.")] = Path("runs"),
+    on: Annotated[str, typer.Option(help="Where: local, ray or slurm.")] = "local",
+    workers: Annotated[int | None, typer.Option(help="Runs at a time; by default one for each core.", min=1)] = None,
+    address: Annotated[str, typer.Option(help="Of a running Ray cluster; without it, Ray is started here.")] = "",
+    retries: Annotated[int, typer.Option(help="Tries again after a worker died or code failed.", min=0)] = 2,
+    partition: Annotated[str, typer.Option(help="Of Slurm.")] = "",
+    hours: Annotated[float, typer.Option(help="Of Slurm: the longest time of a run.")] = 4.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the runs, or Slurm's script; start nothing.")
+    ] = False,
+    seed: Seed = 0,
+    modules: Import = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the table as CSV.")] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train many runs: models x seeds x data x settings. The same command resumes; more values train only what is new.
+
+    Values with a comma between them are tried one after the other. Each run is a folder in --out, as `pomona train`
+    writes it. `pomona sweep show runs` prints the table: dev and evaluations, mean and t-interval over seeds.
+
+    Example: [bold]pomona sweep --model treelstm,lstm --seeds 5 --model-set width=64,128 --evaluate test[/bold]
+    """
+    from pomona.sweeps.table import read_table
+
+    if what == "show":
+        _print(read_table(folder or out), as_csv=as_csv, as_json=as_json)
+        return
+    if folder is not None:
+        raise typer.BadParameter("a second argument goes with `show` only", param_hint="FOLDER")
+    typed = {"model": model, "data": data, "seeds": seeds, "data_seed": data_seed, "random": random}
+    plan = _plan(what, typed, {"set": settings, "model_set": model_settings, "recipe": recipe})
+    how: dict[str, Any] = {"evaluate": evaluate or [], "modules": modules or [], "retries": retries, "seed": seed}
+    if on == "slurm":
+        from pomona.sweeps.on_slurm import Slurm
+
+        _slurm(plan, out, how, Slurm(partition, hours, workers or 64), dry_run=dry_run)
+        return
+    if dry_run:
+        for job in plan.jobs(seed):
+            terminal.out.print(terminal.plain(job.name))
+        return
+    with _watching(quiet=quiet) as watch:
+        how |= {"on": on, "workers": workers, "address": address, "watch": watch}
+        try:
+            table = _run(plan, out, search, trials, how)
+        except KeyboardInterrupt:
+            terminal.err.print(
+                f"\nStopped. The same command resumes; [bold]pomona sweep show {out}[/bold] tells how far."
+            )
+            raise
+    _print(table, as_csv=as_csv, as_json=as_json)
+    if table.failed:
+        raise typer.Exit(terminal.CHECK_FAILED)
+
+
+def _run(plan: Plan, out: Path, search: str, trials: int, how: dict[str, Any]) -> Table:
+    from pomona.sweeps.sweep import sweep
+
+    if not search:
+        return sweep(plan, out, **how)
+    if search != "optuna":
+        raise typer.BadParameter(f"there is one way to search, optuna; got {search!r}", param_hint="--search")
+    from pomona.sweeps.search import search as run_search
+
+    return run_search(plan, out, trials, **how)
+
+
+# -- what was typed --------------------------------------------------------------------------------------------------
+
+
+def _plan(path: str, typed: dict[str, Any], tables: dict[str, list[str] | None]) -> Plan:
+    """The declaration in a file, with what was typed in its place."""
+    import tomllib
+
+    from pomona.base.errors import FormatError
+    from pomona.base.files import read_text
+    from pomona.sweeps.plan import Plan
+
+    declared: dict[str, Any] = {}
+    if path:
+        try:
+            declared = tomllib.loads(read_text(path))
+        except tomllib.TOMLDecodeError as error:
+            raise FormatError(f"this is not TOML: {error}", path=path) from None
+    for name in ("model", "data"):
+        if typed[name]:
+            declared[name] = typed[name].split(",")
+    if typed["seeds"]:
+        declared["seeds"] = _seeds(typed["seeds"])
+    if typed["data_seed"] is not None:
+        declared["data_seed"] = typed["data_seed"]
+    if typed["random"]:
+        declared["random"] = typed["random"]
+    for table, pairs in tables.items():
+        if pairs:
+            declared[table] = {**declared.get(table, {}), **dict(map(_values, pairs))}
+    return Plan.of(declared)
+
+
+def _seeds(text: str) -> Any:
+    numbers = text.split(",")
+    if not all(number.strip().isdecimal() for number in numbers):
+        raise typer.BadParameter(f"a number of seeds, or seeds with a comma between them; got {text!r}")
+    return int(text) if len(numbers) == 1 else [int(number) for number in numbers]
+
+
+def _values(pair: str) -> tuple[str, Any]:
+    """`width=64,128` as two values, `rate=0.001..0.1` as a range."""
+    from pomona.base.registry import parse_settings
+
+    name, equals, text = pair.partition("=")
+    low, dots, high = text.partition("..")
+    if dots and equals:
+        ends = parse_settings([f"low={low}", f"high={high}"])
+        return name, ends
+    if not equals or text.startswith(("[", "{")):
+        ((name, value),) = parse_settings([pair]).items()
+        return name, [value]
+    return name, [parse_settings([f"{name}={each}"])[name] for each in text.split(",")]
+
+
+# -- Slurm -------------------------------------------------------------------------------------------------------------
+
+
+def _slurm(plan: Plan, out: Path, how: dict[str, Any], asked: Any, *, dry_run: bool) -> None:
+    from pomona.sweeps.on_slurm import script, submit
+    from pomona.sweeps.sweep import missing
+
+    orders = missing(plan, out, how["evaluate"], how["modules"], how["seed"])
+    if not orders:
+        terminal.out.print(f"All runs in {terminal.plain(out)} are finished.")
+    elif dry_run:
+        terminal.out.print(terminal.plain(script(orders, out, asked), lines=True))
+    else:
+        numbers = submit(orders, out, asked)
+        terminal.out.print(
+            f"Submitted {len(orders)} runs as job {terminal.plain(numbers[0])}. [bold]pomona sweep show "
+            f"{terminal.plain(out)}[/bold] tells how far they are."
+        )
+
+
+# -- for people --------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _watching(*, quiet: bool) -> Iterator[Watch | None]:
+    """A table that updates on a terminal; elsewhere a line for each run that ends."""
+    if quiet:
+        yield None
+    elif terminal.err.is_terminal:
+        from rich.live import Live
+
+        with Live(console=terminal.err, transient=True, refresh_per_second=2) as live:
+            yield lambda now: live.update(_state(now))
+    else:
+        last = {"done": -1}
+
+        def say(now: Progress) -> None:
+            if now.done != last["done"]:
+                last["done"] = now.done
+                terminal.err.print(f"{now.done} done, {len(now.running)} running, {now.waiting} waiting", markup=False)
+
+        yield say
+
+
+def _state(now: Progress) -> Any:
+    left = "" if now.seconds_left is None else f"about {now.seconds_left / 60:,.0f} min"
+    best = "" if now.best is None else f"{now.best[1]:.2%} on dev: {now.best[0]}"
+    rows = [
+        ("done", f"{now.done:,}"), ("running", ", ".join(now.running)), ("waiting", f"{now.waiting:,}"),
+        ("failed", ", ".join(now.failed) or "0"), ("examples/core-s", f"{now.examples_per_second:,.0f}"),
+        ("left", left), ("best", best),
+    ]  # fmt: skip
+    return terminal.table(None, ["", ""], rows, left=2)
+
+
+def _print(table: Table, *, as_csv: bool, as_json: bool) -> None:
+    if as_json:
+        terminal.emit_json(table.as_dict())
+    elif as_csv:
+        import sys
+
+        sys.stdout.write(table.as_csv())
+    else:
+        terminal.out.print(terminal.table(None, table.columns, list(table.rows()), left=1))
+        best = table.best
+        if best is not None and len(table.lines) > 1:
+            chosen = ", ".join(f"{name}={value}" for name, value in best.settings.items())
+            terminal.out.print(f"Best on dev: {terminal.plain(chosen)}")
+        for name, error in table.failed.items():
+            terminal.out.print(f"[bold]failed[/bold] {terminal.plain(name)}: {terminal.plain(error)}")
