@@ -46,6 +46,7 @@ _HOMES = {
     "report": "reports",
     "represent": "training.predict",
     "reproduce": "papers.reproduce",
+    "sweep": "sweeps.sweep",
     "train": "training.loop",
     "tre": "representations.tre",
     "verify": "data.verification",
@@ -129,6 +130,7 @@ if TYPE_CHECKING:
     from pomona.reports import report
     from pomona.representations.tre import TreFit, tre
     from pomona.shortcuts.ladder import ladder
+    from pomona.sweeps.sweep import sweep
     from pomona.training.loop import train
     from pomona.training.predict import predict, represent
     from pomona.training.recipe import Recipe

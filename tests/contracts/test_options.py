@@ -17,7 +17,7 @@ COMMANDS: dict[str, Any] = typer.main.get_command(cli.app).commands  # type: ign
 WHERE = {"--out"}  # where a command writes; what it writes there differs from command to command
 READS = {  # commands that name a task, a model, a measure or a paper
     "certify", "compare", "evaluate", "export", "generate", "ladder", "ls", "measure", "parse", "report", "represent",
-    "reproduce", "show", "stats", "train", "verify",
+    "reproduce", "show", "stats", "sweep", "train", "verify",
 }  # fmt: skip
 
 

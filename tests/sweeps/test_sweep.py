@@ -114,7 +114,7 @@ def test_a_run_that_fails_does_not_stop_the_others_and_is_named(tmp_path: Path) 
     assert name == "lstm-rate=1e+30-seed=0"
     assert "Start again with a lower rate" in table.failed[name]
     assert "Traceback" in (tmp_path / "runs" / "failed" / f"{name}.txt").read_text()
-    assert [line.finished for line in table.lines if line.settings["rate"] == 0.001] == [1]
+    assert [line.runs for line in table.lines if line.finished] == [("lstm-rate=0.001-seed=0",)]
     assert f"failed: {name}" in str(table)
 
 
@@ -187,6 +187,42 @@ def test_slurm_gets_one_task_for_each_run(tmp_path: Path) -> None:
     assert "OMP_NUM_THREADS=1" in text
     with pytest.raises(RunError, match="there is no Slurm here"):
         submit(orders, tmp_path, Slurm())
+
+
+# -- the command -----------------------------------------------------------------------------------------------------
+
+
+def test_the_command_reads_values_ranges_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    small = [word for name, value in SIZES.items() for word in ("--set", f"{name}={value}")]
+    asked = ["sweep", "--model", "treelstm,lstm", "--seeds", "2", "--set", "width=8,16", *small, "--dry-run"]
+    names = _call(*asked).split()  # the command of the issue: width can only be the model's
+    assert sorted(names) == sorted(
+        f"{model}-width={width}-seed={seed}" for model in ("treelstm", "lstm") for width in (8, 16) for seed in (0, 1)
+    )
+    ranges = ["sweep", "--model", "lstm", "--recipe", "rate=0.001..0.1", "--random", "3", *small, "--dry-run"]
+    assert len(_call(*ranges).split()) == 3
+    Path("plan.toml").write_text('model = "lstm"\nseeds = 3\n[model_set]\nwidth = [4, 8]\n')
+    assert len(_call("sweep", "plan.toml", "--seeds", "1", *small, "--dry-run").split()) == 2
+    script = _call("sweep", "plan.toml", "--on", "slurm", "--dry-run", "--out", "runs", *small)
+    assert "#SBATCH --array=0-5%64" in script
+    assert "2 of 2" not in _call("sweep", "show", "runs")
+
+
+def test_the_command_shows_the_table(swept: tuple[Path, Table, list[Progress]]) -> None:
+    text = _call("sweep", "show", str(swept[0]))
+    assert "Best on dev: model=lstm, rate=" in text
+    assert _call("sweep", "show", str(swept[0]), "--csv") == read_table(swept[0]).as_csv()
+
+
+def _call(*words: str) -> str:
+    from typer.testing import CliRunner
+
+    from pomona.cli.main import app
+
+    done = CliRunner().invoke(app, list(words))
+    assert done.exit_code == 0, done.output
+    return done.output
 
 
 # -- search ------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from typing import Any
 from pomona.base.errors import SpecError
 from pomona.base.files import kind_of
 from pomona.data.corpus import Corpus
-from pomona.data.sources import corpus_from
+from pomona.data.sources import corpus_from, source_kind
 from pomona.data.task import generate
 from pomona.training.recipe import Recipe
 from pomona.training.run import Run
@@ -60,10 +60,14 @@ def work(order: Order) -> None:
 
 
 def _evaluate(run: Run, source: str, threads: int) -> None:
+    from pomona.evaluation.overlap import overlap, refuse_overlap
     from pomona.evaluation.records import keep
     from pomona.evaluation.subjects import Reading, answer, evaluate_answered
 
     corpus = corpus_for(run.recipe, source)
+    seen = overlap(run, corpus)
+    if len(seen.rows):
+        refuse_overlap(seen, corpus, run, source)
     answered = answer(run, corpus, run.folder.name, Reading(threads=threads))
     assert answered.predictions is not None
     keep(run, name_of(source), answered.predictions, evaluate_answered(answered, corpus, ladders=False))
@@ -79,7 +83,9 @@ def corpus_for(recipe: Recipe, source: str) -> Corpus:
     if kind_of(source) == "file":
         return corpus_from(source)
     task, _, rest = source.partition(":")
-    if "/" not in task and not rest and kind_of(recipe.data) != "file":
+    if "/" not in task and not rest and source_kind(recipe.data) == "folder":
+        return corpus_from(recipe.data, split=task)
+    if "/" not in task and not rest and source_kind(recipe.data) == "task":
         return generate(recipe.data, task, recipe.data_seed, **recipe.data_settings)
     split, _, seed = rest.partition(":")
     if not (seed or "0").isdecimal():

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pomona.cli import terminal
-from pomona.cli.options import AsJson, DataSeed, Import, ModelSettings, Quiet, Seed, Settings, Training, model_names
+from pomona.cli.options import (
+    AsJson,
+    Data,
+    DataSeed,
+    Import,
+    ModelSettings,
+    Quiet,
+    Seed,
+    Settings,
+    Training,
+    model_names,
+)
 
 if TYPE_CHECKING:
     from pomona.sweeps.plan import Plan
@@ -28,7 +39,7 @@ def sweep(
     model: Annotated[
         str, typer.Option(help="Models with a comma between them, as treelstm,lstm.", autocompletion=model_names)
     ] = "",
-    data: Annotated[str, typer.Option(help="Tasks, files or folders to train on, with a comma between them.")] = "",
+    data: Data = "listops/d20s",
     seeds: Annotated[str, typer.Option(help="How many seeds (5), or which ones (0,3,4).")] = "",
     settings: Settings = None,
     model_settings: ModelSettings = None,
@@ -43,7 +54,9 @@ def sweep(
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder of the runs.")] = Path("runs"),
     on: Annotated[str, typer.Option(help="Where: local, ray or slurm.")] = "local",
-    workers: Annotated[int | None, typer.Option(help="Runs at a time; by default one for each core.", min=1)] = None,
+    at_once: Annotated[
+        int | None, typer.Option("--at-once", help="How many runs at a time. Default: one for each core.", min=1)
+    ] = None,
     address: Annotated[str, typer.Option(help="Of a running Ray cluster; without it, Ray is started here.")] = "",
     retries: Annotated[int, typer.Option(help="Tries again after a worker died or code failed.", min=0)] = 2,
     partition: Annotated[str, typer.Option(help="Of Slurm.")] = "",
@@ -52,15 +65,15 @@ def sweep(
         bool, typer.Option("--dry-run", help="Print the runs, or Slurm's script; start nothing.")
     ] = False,
     seed: Seed = 0,
-    modules: Import = None,
+    imports: Import = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the table as CSV.")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Train many runs: models x seeds x data x settings. The same command resumes; more values train only what is new.
 
-    Values with a comma between them are tried one after the other. Each run is a folder in --out, as `pomona train`
-    writes it. `pomona sweep show runs` prints the table: dev and evaluations, mean and t-interval over seeds.
+    Values with a comma between them are tried in all combinations; models and data too. Each run is a folder in --out,
+    as `pomona train` writes it. `pomona sweep show runs` prints the table: mean and t-interval over seeds.
 
     Example: [bold]pomona sweep --model treelstm,lstm --seeds 5 --model-set width=64,128 --evaluate test[/bold]
     """
@@ -73,18 +86,18 @@ def sweep(
         raise typer.BadParameter("a second argument goes with `show` only", param_hint="FOLDER")
     typed = {"model": model, "data": data, "seeds": seeds, "data_seed": data_seed, "random": random}
     plan = _plan(what, typed, {"set": settings, "model_set": model_settings, "recipe": recipe})
-    how: dict[str, Any] = {"evaluate": evaluate or [], "modules": modules or [], "retries": retries, "seed": seed}
+    how: dict[str, Any] = {"evaluate": evaluate or [], "modules": imports or [], "retries": retries, "seed": seed}
     if on == "slurm":
         from pomona.sweeps.on_slurm import Slurm
 
-        _slurm(plan, out, how, Slurm(partition, hours, workers or 64), dry_run=dry_run)
+        _slurm(plan, out, how, Slurm(partition, hours, at_once or 64), dry_run=dry_run)
         return
     if dry_run:
         for job in plan.jobs(seed):
             terminal.out.print(terminal.plain(job.name))
         return
     with _watching(quiet=quiet) as watch:
-        how |= {"on": on, "workers": workers, "address": address, "watch": watch}
+        how |= {"on": on, "workers": at_once, "address": address, "watch": watch}
         try:
             table = _run(plan, out, search, trials, how)
         except KeyboardInterrupt:
@@ -127,7 +140,7 @@ def _plan(path: str, typed: dict[str, Any], tables: dict[str, list[str] | None])
         except tomllib.TOMLDecodeError as error:
             raise FormatError(f"this is not TOML: {error}", path=path) from None
     for name in ("model", "data"):
-        if typed[name]:
+        if typed[name] and not (name == "data" and "data" in declared and typed[name] == "listops/d20s"):
             declared[name] = typed[name].split(",")
     if typed["seeds"]:
         declared["seeds"] = _seeds(typed["seeds"])
@@ -138,7 +151,36 @@ def _plan(path: str, typed: dict[str, Any], tables: dict[str, list[str] | None])
     for table, pairs in tables.items():
         if pairs:
             declared[table] = {**declared.get(table, {}), **dict(map(_values, pairs))}
-    return Plan.of(declared)
+    return Plan.of(_in_their_tables(declared))
+
+
+def _in_their_tables(declared: dict[str, Any]) -> dict[str, Any]:
+    """The declaration with settings of the model where they belong: `--set width=64` can mean only the model's if no
+    task has such a setting."""
+    from dataclasses import fields
+
+    from pomona.base.files import kind_of
+    from pomona.data.task import TASKS
+
+    tasks = [name for name in _listed(declared.get("data", "listops/d20s")) if not kind_of(name)]
+    known = {item.name for name in tasks for item in fields(TASKS.entry(name)[0].kind)}
+    strange = {name: value for name, value in declared.get("set", {}).items() if tasks and name not in known}
+    if not strange or any(not _has(model, strange) for model in _listed(declared.get("model", []))):
+        return declared
+    kept = {name: value for name, value in declared["set"].items() if name not in strange}
+    return {**declared, "set": kept, "model_set": {**declared.get("model_set", {}), **strange}}
+
+
+def _has(model: str, settings: dict[str, Any]) -> bool:
+    from dataclasses import fields
+
+    from pomona.models.model import MODELS
+
+    return settings.keys() <= {item.name for item in fields(MODELS.entry(model)[0].kind)}
+
+
+def _listed(value: Any) -> list[str]:
+    return value if isinstance(value, list) else [value]
 
 
 def _seeds(text: str) -> Any:
