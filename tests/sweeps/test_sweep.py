@@ -205,7 +205,7 @@ def test_the_command_reads_values_ranges_and_files(tmp_path: Path, monkeypatch: 
     Path("plan.toml").write_text('model = "lstm"\nseeds = 3\n[model_set]\nwidth = [4, 8]\n')
     assert len(_call("sweep", "plan.toml", "--seeds", "1", *small, "--dry-run").split()) == 2
     script = _call("sweep", "plan.toml", "--on", "slurm", "--dry-run", "--out", "runs", *small)
-    assert "#SBATCH --array=0-5%64" in script
+    assert "#SBATCH --array=0-5%6\n" in script
     assert "2 of 2" not in _call("sweep", "show", "runs")
 
 

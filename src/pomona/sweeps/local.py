@@ -15,10 +15,13 @@ import selectors
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
+import pomona
 from pomona.sweeps.work import Order
 
 STOP_SECONDS = 5.0  # a worker that is told to end is killed after this time
@@ -62,7 +65,7 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+            env=_environment(),
         )
         self.order: Order | None = None
 
@@ -96,8 +99,17 @@ class _Worker:
             self.process.kill()
             self.process.wait()
         for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                stream.close()
+            with suppress(BrokenPipeError):  # an order that a dead worker never read
+                if stream is not None:
+                    stream.close()
+
+
+def _environment() -> dict[str, str]:
+    """The variables of a worker: one thread, and the Pomona that this process uses, wherever it lies."""
+    home = str(Path(pomona.__file__).resolve().parents[1])
+    known = os.environ.get("PYTHONPATH")
+    path = f"{home}{os.pathsep}{known}" if known else home
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 class Local:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
@@ -114,14 +114,15 @@ def engine_of(options: Options) -> Engine:
 @contextmanager
 def owned(folder: Path) -> Iterator[None]:
     """Keep other sweeps out of the folder."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder / ".sweep.lock"):
-            yield
-    except InUse:
-        raise RunError(f"another sweep is working in {folder}; wait for it, or choose another folder") from None
-    except OSError as error:
-        raise RunError(f"{folder} cannot be written: {error.strerror or error}") from error
+    with ExitStack() as held:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            held.enter_context(locked(folder / ".sweep.lock"))
+        except InUse:
+            raise RunError(f"another sweep is working in {folder}; wait for it, or choose another folder") from None
+        except OSError as error:
+            raise RunError(f"{folder} cannot be written: {error.strerror or error}") from error
+        yield
 
 
 def check_models(jobs: Iterable[Job], modules: Sequence[str]) -> None:
