@@ -239,6 +239,18 @@ def test_a_search_goes_on_where_it_stood(tmp_path: Path) -> None:
     assert not second.failed
 
 
+def test_a_search_that_was_killed_resumes_the_run_it_was_at(
+    tmp_path: Path, swept: tuple[Path, Table, list[Progress]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranges = {**PLAN, "seeds": 1, "recipe": {**PLAN["recipe"], "rate": {"low": 1e-4, "high": 1e-1}}}
+    with monkeypatch.context() as patched:
+        patched.setattr(Local, "poll", lambda self, seconds: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            search(Plan.of(ranges), tmp_path / "runs", 1, workers=1)
+    table = search(Plan.of(ranges), tmp_path / "runs", 1, workers=1)
+    assert [line.finished for line in table.lines] == [1]
+
+
 def test_a_search_without_anything_to_choose_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="a search needs settings to choose"):
         search(Plan.of({"model": "lstm"}), tmp_path, 3)

@@ -9,6 +9,7 @@ call goes on after an interruption; the choice of trial n depends on the seed, n
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
@@ -74,10 +75,14 @@ class _Search:
 
     def finish(self, trials: int) -> None:
         states = self._optuna.trial.TrialState
-        for known in self.study.get_trials(deepcopy=False, states=(states.RUNNING,)):  # of a search that was killed
-            self._start(self._optuna.trial.Trial(self.study, known._trial_id))
+        again = 0  # trials of a search that was killed: they are asked for once more, and their runs resume
+        for known in self.study.get_trials(deepcopy=False, states=(states.RUNNING,)):
+            self.study.tell(known.number, state=states.FAIL)
+            self.study.enqueue_trial(known.params)
+            again += 1
         while True:
-            while len(self.crew.running) < self.crew.engine.slots and len(self.study.trials) < trials:
+            while len(self.crew.running) < self.crew.engine.slots and (again or self._tried < trials):
+                again = max(0, again - 1)
                 self._start(self._next())
             if not self.crew.running:
                 return
@@ -89,6 +94,11 @@ class _Search:
                     self._tell(ended.name, ended.error)
             for name in [*self.crew.running]:
                 self._look(name)
+
+    @property
+    def _tried(self) -> int:
+        """How many combinations were tried; one that was begun twice counts once."""
+        return len({json.dumps(trial.params, sort_keys=True) for trial in self.study.get_trials(deepcopy=False)})
 
     def _next(self) -> Any:
         """A new trial; the sampler is seeded by the number of the trial, so that a resumed search repeats none."""
