@@ -161,7 +161,7 @@ class TestTheNumbers:
             {plot.key: plot for plot in all_plots(collect(gather([tmp_path / "run"]), data))}
             for data in ([], [str(tmp_path / "test.parquet")])
         )
-        for key in ("accuracy-nesting-1", "accuracy-dependency-1", "accuracy-length-1"):
+        for key in ("accuracy-nesting-1", "accuracy-chain-1", "accuracy-length-1"):
             rows, others = (plots[key].spec["layer"][-1]["data"]["values"] for plots in (kept, direct))
             assert rows == others
             assert rows

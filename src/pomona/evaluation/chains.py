@@ -74,7 +74,7 @@ class Chains:
         if one is not None and max(short, long) < min(HALF, one / 2):
             beyond = sum(group.right for group in self._longer) / sum(group.rows for group in self._longer)
             words = f"{percent(one)} right where 1 operator decides the answer, {percent(beyond)} where more do"
-            return f"{words}: it opens too few levels (it truncates)"
+            return f"{words}: as in a model that truncates (opens too few levels)"
         return ends + self._reading(short - long)
 
     @property
@@ -98,7 +98,7 @@ class Chains:
     def _reading(self, fall: float) -> str:
         alike = " among trees of equal depth, length and root operator"
         if self.trend == "falls":
-            return ": accuracy falls with the number of operators, so it opens too few levels (it truncates)"
+            return ": accuracy falls with the number of operators, as in a model that truncates (opens too few levels)"
         if self.trend == "rises":
             return f": accuracy rises with the number of operators{alike}, so it does not truncate"
         if self.trend == "untold":

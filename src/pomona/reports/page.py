@@ -37,11 +37,11 @@ from pomona.reports.style import Plot
 from pomona.reports.tables import (
     certificate_rows,
     comparison_rows,
-    depth_words,
     fit_rows,
     measure_rows,
     paper_tables,
     run_rows,
+    verdict_rows,
 )
 from pomona.trees.drawing import shortened, visible
 
@@ -125,7 +125,7 @@ def html(collected: Report, plots: Sequence[Plot], title: str, examples: int, *,
         collected=collected,
         plots=plots,
         runs=run_rows(collected),
-        depths=[depth_words(collected, test) for test in collected.tests],
+        verdicts=[verdict_rows(collected, test) for test in collected.tests],
         measures=[measure_rows(collected, test) for test in collected.tests],
         papers=paper_tables(collected),
         certificates=certificate_rows(collected),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pomona.reports.collect import Report
 from pomona.reports.depth_curves import curve_plots
 from pomona.reports.file_plots import coverage_plot, fit_plots, paper_plots
+from pomona.reports.mixture_plots import mixture_plots
 from pomona.reports.run_plots import Names, accuracy_plots, depth_plots, learning_plots, tree_plots
 from pomona.reports.style import Plot
 
@@ -21,6 +22,7 @@ def all_plots(collected: Report) -> list[Plot]:
         plots += accuracy_plots(number, test, named)
     for number, test in enumerate(collected.tests):
         plots += depth_plots(number, test, named)
+        plots += mixture_plots(number, test, named)
     plots += learning_plots(collected, named)
     for number, test in enumerate(collected.tests):
         plots += tree_plots(number, test, named)

@@ -6,7 +6,7 @@ Names from users appear only in the data of a plot, never in a field name or an 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ DRAWN_RUNGS = (
     "most frequent answer", "root operator", "look-up table", "top 1 level", "top 2 levels", "top 3 levels",
     "top 4 levels",
 )  # fmt: skip
+CHAIN = "operators that decide the answer"
 FEW = 10  # groups with fewer examples are not drawn: their share says nothing
 MANY = len(COLOURS)  # with more runs than this, colours show models instead of runs
 
@@ -66,45 +67,62 @@ def _faded(strong: float = 1.0) -> Spec:
 
 
 def accuracy_plots(number: int, test: Test, named: Names) -> Iterator[Plot]:
-    """Accuracy by nesting, dependency depth and length beside the baselines; then the ladder as a whole."""
-    amounts = {"nesting": "nesting depth", "dependency": "dependency depth", "length": "length in tokens"}
+    """Accuracy by nesting, by operators that decide and by length beside the baselines; then the ladder as a whole."""
+    amounts = {"nesting": "nesting depth", "chain": CHAIN, "length": "length in tokens"}
+    questions = max((len(entry.scores.get("chains") or ()) for entry in test.entries), default=0)
     for key, axis in amounts.items():
-        runs, rungs = _by_group(test, key, named)
-        if runs:
-            yield Plot(
-                f"accuracy-{key}-{number + 1}", f"accuracy-{number}", f"Accuracy by {axis}", _caption(bool(rungs)),
-                _curves(runs, rungs, axis, named),
-            )  # fmt: skip
+        for question in range(questions) if key == "chain" and questions > 1 else [None]:
+            runs, rungs = _by_group(test, key, named, question)
+            if runs:
+                which = "" if question is None else f", question {question + 1}"
+                yield Plot(
+                    f"accuracy-{key}-{number + 1}{'' if question is None else f'-{question + 1}'}",
+                    f"accuracy-{number}", f"Accuracy by {axis}{which}", _caption(bool(rungs), key),
+                    _curves(runs, rungs, axis, named),
+                )  # fmt: skip
     if test.ladder is not None:
         yield _whole_ladder(number, test, named)
 
 
-def _caption(with_rungs: bool) -> str:
+def _caption(with_rungs: bool, key: str) -> str:
     words = f"Lines with dots are runs, with 95 % Wilson intervals; groups of fewer than {FEW} examples are left out."
     if with_rungs:
         words += (
             " Dashed grey lines are baselines that see only part of an example: a run above all of them on deep or "
             "long examples has learnt more than these."
         )
+    if key == "chain":
+        words += " A run that opens too few levels falls from left to right; one that fails in another way is flat."
     return words
 
 
-def _by_group(test: Test, key: str, named: Names) -> tuple[list[Row], list[Row]]:
+def _by_group(test: Test, key: str, named: Names, question: int | None) -> tuple[list[Row], list[Row]]:
     """Rows of the runs, from their evaluations, and of the baselines, if the examples were found."""
     runs = [
         {**named.about(entry.run), **_share(group, values["accuracy"], values["rows"], values["interval"])}
         for entry in test.entries
-        for group, values in (entry.scores.get("by") or {}).get(key, {}).items()
+        for group, values in _groups(entry.scores, key, question).items()
     ]
-    rungs = [{"rung": rung.name, **row} for rung in drawn_rungs(test) for row in _rung_shares(test, rung, key)]
+    rungs = [
+        {"rung": rung.name, **row} for rung in drawn_rungs(test) for row in _rung_shares(test, rung, key, question)
+    ]
     return _enough(runs), _enough(rungs)
 
 
-def _rung_shares(test: Test, rung: Rung, key: str) -> Iterator[Row]:
+def _groups(scores: Mapping[str, Any], key: str, question: int | None) -> dict[str, Any]:
+    """The groups of an evaluation, or of the answers to one question; earlier versions called chain dependency."""
+    if question is not None:
+        chains = scores.get("chains") or []
+        return chains[question]["groups"] if question < len(chains) else {}
+    groups: dict[str, Any] = scores.get("by") or {}
+    return groups.get(key) or (groups.get("dependency") if key == "chain" else None) or {}
+
+
+def _rung_shares(test: Test, rung: Rung, key: str, question: int | None) -> Iterator[Row]:
     """The accuracy of a baseline in the same groups as the evaluations."""
     assert test.corpus is not None
-    names, numbers = groups_of(test.corpus, key)
-    right = rung.right.prod(axis=1)
+    names, numbers = groups_of(test.corpus, key, question)
+    right = rung.right.prod(axis=1) if question is None else rung.right[:, question]
     counts, sums = np.bincount(numbers, minlength=len(names)), np.bincount(numbers, right, len(names))
     for name, rows, total in zip(names, counts.tolist(), sums.tolist(), strict=True):
         yield _share(name, total / rows, rows, wilson(round(total), rows))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pomona.fairness import Certificate
 from pomona.reports.collect import Entry, Report, Test
+from pomona.shortcuts.verdicts import percent, sentence
 
 NONE = "–"
 MOST_FACTS = 24
@@ -54,27 +56,36 @@ def _cell(entry: Entry | None) -> dict[str, str]:
     if depth is not None:
         best, low, high = (str(level).replace("everything", "all") for level in (depth["depth"], *depth["interval"]))
         cell["depth"] = best if low == high else f"{best} ({low} to {high})"
-        cell["fits"] = "" if depth["fits"] else "none of these"
+        cell["fits"] = f"{percent(max(depth['agreement']))} of answers"
     return cell
 
 
-def depth_words(collected: Report, test: Test) -> list[tuple[str, str]]:
-    """The effective depth of each run, in a sentence or two."""
-    sentences = []
+def verdict_rows(collected: Report, test: Test) -> list[dict[str, Any]]:
+    """What each run does, in plain sentences, and the numbers behind them."""
+    rows = []
     for entry in test.entries:
-        depth = entry.depth
-        if depth is None:
-            continue
-        best = max(depth["agreement"])
-        words = (
-            f"The evaluator that opens {_levels(depth['depth'])} gives {best:.1%} of the answers and "
-            f"{depth['explained']:.1%} of the {depth['contested']:,} on which evaluators differ; "
-            f"{depth['margin']:+.1%} against the best shortcut, {depth['rival']}."
-        )
-        if not depth["fits"]:
-            words = f"None of these describes it well: {'; '.join(depth['unlike'])}. Nearest: {words}"
-        sentences.append((collected.names[entry.run], words))
-    return sentences
+        depths, chains = (entry.scores.get(key) or [] for key in ("effective_depth", "chains"))
+        words: list[str] = []
+        tests: list[str] = []
+        for number, depth in enumerate(depths):
+            which = f"Question {number + 1}: it" if len(depths) > 1 else "It"
+            words.append(f"{which} {depth.get('sentence') or sentence(depth)}.")
+            if number < len(chains):
+                words.append(f"{chains[number]['sentence'][0].upper()}{chains[number]['sentence'][1:]}.")
+            tests.append(_tested(depth))
+        if words:
+            rows.append({"name": collected.names[entry.run], "words": words, "tests": tests})
+    return rows
+
+
+def _tested(depth: Mapping[str, Any]) -> str:
+    """The numbers behind the sentence on one question."""
+    words = (
+        f"The evaluator that opens {_levels(depth['depth'])} gives {max(depth['agreement']):.1%} of the answers and "
+        f"{depth['explained']:.1%} of the {depth['contested']:,} on which evaluators differ; "
+        f"{depth['margin']:+.1%} against the best shortcut, {depth['rival']}."
+    )
+    return words if depth["fits"] else f"{words} Not an exact match: {'; '.join(depth['unlike'])}."
 
 
 def measure_rows(collected: Report, test: Test) -> list[tuple[str, str, str]]:
