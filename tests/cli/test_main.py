@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -30,9 +31,16 @@ def test_every_verb_explains_itself(verb: str) -> None:
     assert "--json" in result.output
 
 
+def test_the_version(run: Run) -> None:
+    assert run("--version").out == f"pomona {pm.__version__}\n"
+
+
 def test_help_lists_every_verb() -> None:
     result = CliRunner().invoke(cli.app, ["--help"])
     assert result.exit_code == 0
+    assert re.findall(r"^(Start|Data|Proofs|Models|Measures|Papers) *$", result.output, re.M) == [
+        "Start", "Data", "Proofs", "Models", "Measures", "Papers"
+    ]  # fmt: skip
     for verb in verbs():
         assert verb.removesuffix("_").replace("_", "-") in result.output
 
@@ -42,11 +50,40 @@ def test_ls(run: Run) -> None:
     assert shown.status == 0
     assert "listops/d20s" in shown.out
     assert "train 90,000  dev 10,000  test 10,000" in shown.out
-    found = run("ls", "listops", "--json").json
+    found = run("ls", "--json").json
     assert found["listops/d20s"]["splits"] == {"train": 90_000, "dev": 10_000, "test": 10_000}
     assert found["listops/d20s"]["settings"]["branching"] == 0.25
     assert found["listops/d20s"]["about"].startswith("Nested lists of digits")
-    assert "branching" in run("ls", "listops").out
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "setting", "default", "words"),
+    [
+        ("listops", "task", "branching", 0.25, "chance that an argument is a list"),
+        ("listops/lra", "task", "depth", 10, "how deep lists may be nested"),
+        ("treelstm", "model", "leaf_deviation", 0.1, "of the first leaf vectors"),
+        ("topsim", "measure", "method", "spearman", "spearman | pearson | kendall"),
+        ("recipe", "recipe", "epochs", 20, "passes over the training examples"),
+    ],
+)
+def test_ls_describes_one_of_anything(
+    run: Run, name: str, kind: str, setting: str, default: object, words: str
+) -> None:
+    found = run("ls", name, "--json").json
+    assert (found["kind"], found["name"]) == (kind, name)
+    assert found["settings"][setting]["default"] == default
+    assert words in " ".join(found["settings"][setting][part] for part in ("type", "help"))
+    shown = run("ls", name).out
+    assert words in " ".join(shown.split())
+    assert all(key in shown for key in found["settings"])
+
+
+def test_ls_describes_a_paper_and_suggests_near_names(run: Run) -> None:
+    assert "Table 3" in run("ls", "fair_nli_2019", "--json").json["places"]
+    assert "CBoW fails on the hardest task" in run("ls", "fair_nli_2019").out
+    slips = {"treelst": "treelstm", "topsin": "topsim", "listops_2019": "listops_2018", "taks": "tasks"}
+    for wrong, near in slips.items():
+        assert f"nothing is called '{wrong}'. Did you mean '{near}'" in run("ls", wrong).err
 
 
 @pytest.mark.parametrize(
@@ -198,7 +235,7 @@ def test_wrong_usage_is_2(run: Run, arguments: list[str]) -> None:
         (["show", "bad.tsv", "--set", "a=1"], "SpecError: bad.tsv is a file; settings (--set) go with a task's name"),
         (["stats", "bad.tsv"], "FormatError: bad.tsv, line 1, column 10"),
         (["verify", "nowhere"], "FormatError: nowhere: there is no such file or folder"),
-        (["ls", "listop"], "SpecError: no task is called 'listop'. Did you mean 'listops'?"),
+        (["ls", "listop"], "SpecError: nothing is called 'listop'. Did you mean 'listops'?"),
         (
             ["generate", "listops/d20s", "--set", "braching=1"],
             "SpecError: listops has no setting 'braching'. Did you mean",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import typer
 
 from pomona.cli import main as cli
+from pomona.cli.catalogue import described, listing
 from pomona.cli.options import GONE, OLD, recipe_settings, todays
 from pomona.cli.verbs import GROUPS, group_of
 
@@ -124,3 +126,23 @@ def test_a_recipe_comes_from_pairs_and_files(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text("[1]")
     with pytest.raises(Exception, match=r"b\.json: this is not an object of settings"):
         recipe_settings([files[1]])
+
+
+# -- settings ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_setting_of_everything_has_a_line_of_help() -> None:
+    """`pomona ls NAME` shows the comment behind the field; a new setting without one is found here."""
+    known = [name for kind in ("tasks", "models", "measures") for name in listing(kind)]
+    silent = [
+        f"{name}: {setting}"
+        for name in ["recipe", *dict.fromkeys(name.partition("/")[0] for name in known)]
+        for setting, about in described(name)["settings"].items()
+        if not about["help"] or not about["type"]
+    ]
+    assert silent == []
+
+
+def test_a_description_is_plain_json() -> None:
+    for name in ("listops", "orchard/hard/min-max", "treelstm", "topsim", "fair_nli_2019"):
+        assert json.loads(json.dumps(described(name))) == described(name)

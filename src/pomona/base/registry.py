@@ -226,14 +226,16 @@ def _of_their_types(kind: type, settings: Mapping[str, Any]) -> dict[str, Any] |
 
 def settings_of(instance: Any) -> dict[str, Any]:
     """Every setting of a registered value as plain JSON values."""
-    return {item.name: _plain(getattr(instance, item.name)) for item in dataclasses.fields(instance) if item.init}
+    fields = [item.name for item in dataclasses.fields(instance) if item.init]
+    return {name: plain_setting(getattr(instance, name)) for name in fields}
 
 
-def _plain(value: Any) -> Any:
+def plain_setting(value: Any) -> Any:
+    """The value of a setting as JSON has it."""
     if isinstance(value, (tuple, list)):
-        return [_plain(item) for item in value]
+        return [plain_setting(item) for item in value]
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain_setting(item) for key, item in value.items()}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise SpecError(f"a setting holds numbers, strings and lists of them; got {value!r}")

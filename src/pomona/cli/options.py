@@ -98,7 +98,7 @@ MeasureSettings = Annotated[
 Training = Annotated[
     list[str] | None,
     typer.Option(
-        "--recipe", help="A setting of the training, as epochs=20 or rate=0.01; or a .toml or .json file; repeatable."
+        "--recipe", help="A setting of the training, as epochs=20 (pomona ls recipe), or a .toml or .json file."
     ),
 ]
 Import = Annotated[

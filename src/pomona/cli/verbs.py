@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 GROUPS = {  # what a command's file calls its GROUP, and the heading of the list
-    "start": "Start here",
+    "start": "Start",
     "data": "Data",
-    "proofs": "Proofs and baselines",
-    "models": "Models and their answers",
-    "measures": "Measures of representations",
-    "papers": "Papers and reports",
+    "proofs": "Proofs",
+    "models": "Models",
+    "measures": "Measures",
+    "papers": "Papers",
 }
 
 
@@ -46,7 +46,7 @@ def first_line(verb: str) -> str:
     """What a verb does: the first line of its function's docstring, read without importing its file.
 
     >>> first_line("ls")
-    'List the tasks and their presets; the models, measures or papers; or the settings of one task.'
+    'List the tasks, models, measures or papers; or describe one of them, with all its settings and their defaults.'
     """
     module, text = modules()[verb], _text(verb)
     return text.partition(f"\ndef {module}(")[2].partition('"""')[2].partition("\n")[0].removesuffix('"""')

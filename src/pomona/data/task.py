@@ -58,9 +58,9 @@ class Task:
     splits: ClassVar[tuple[str, ...]] = ("test", "iid", "dev", "train")  # held-out first; each is a field: its size
     shortcuts: ClassVar[Mapping[str, Information]] = {}  # further baselines: a name, and what that baseline sees
 
-    train: int = 10_000
-    dev: int = 1_000
-    test: int = 1_000
+    train: int = 10_000  # rows of the split train
+    dev: int = 1_000  # rows of the split dev
+    test: int = 1_000  # rows of the split test
     iid: int = 0  # a second test set, drawn like train, for tasks whose test has another distribution
     pool: int = 0  # rows dealt to train and the splits drawn like it; later rows are all train. 0: all rows
     shift: tuple[tuple[str, str, Any], ...] = ()  # (split, setting, value): settings that differ in a split

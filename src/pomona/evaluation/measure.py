@@ -53,7 +53,7 @@ class ItemMeasure(Measure):
     """A measure of one or two lists of items, row by row; an evaluation gives its first `rows` examples."""
 
     reads: ClassVar[tuple[str, ...]]  # what `of_items` is given, in this order
-    rows: int = dataclasses.field(default=ROWS, kw_only=True)
+    rows: int = dataclasses.field(default=ROWS, kw_only=True)  # examples of an evaluation, the first ones
 
     def of_items(self, *items: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} must define of_items({', '.join(self.reads)})")

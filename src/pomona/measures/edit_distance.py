@@ -32,7 +32,7 @@ class Proposition1(ItemMeasure):
     """The TRE paper's Proposition 1: are distances of vectors bounded by edit distances of derivations?"""
 
     reads = ("vectors", "derivations")
-    seed: int = 0
+    seed: int = 0  # of the pairs that are compared
 
     def of_items(self, *items: Any) -> Any:
         """Fit with addition and l2, under which the conditions of the proposition can hold, and check its bound."""

@@ -41,7 +41,7 @@ class BinnedEntropy(ItemMeasure):
     """The entropy of vectors in bins, which the TRE paper calls mutual information."""
 
     reads = ("vectors",)
-    binning: Literal["andreas2019", "range"] = "andreas2019"
+    binning: Literal["andreas2019", "range"] = "andreas2019"  # how bins are cut: as the paper's code does, or evenly
 
     def of_items(self, *items: Any) -> Any:
         from pomona.representations.information import binned_entropy
@@ -56,7 +56,7 @@ class MutualInformation(ItemMeasure):
     """The mutual information of vectors and labels, estimated from nearest neighbours."""
 
     reads = ("vectors", "labels")
-    neighbours: int = 3
+    neighbours: int = 3  # of each vector, for the estimate
 
     def of_items(self, *items: Any) -> Any:
         from pomona.representations.information import mutual_information

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class ParseF1(Measure):
     """How far the trees that a model built agree with the gold trees: F1 of unlabelled constituents."""
 
-    average: Literal["macro", "micro"] = "macro"
+    average: Literal["macro", "micro"] = "macro"  # of sentences, or over all constituents
     root: bool = True  # count the whole sentence, which no tree can miss
     leaves: bool = False  # count single tokens
 

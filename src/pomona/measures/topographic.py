@@ -24,11 +24,11 @@ class TopographicSimilarity(ItemMeasure):
     """
 
     reads = ("meanings", "messages")
-    meaning_distance: Distance = ""
-    message_distance: Distance = ""
-    method: Correlation = "spearman"
+    meaning_distance: Distance = ""  # hamming by default; of trees tree
+    message_distance: Distance = ""  # edit by default; of vectors cosine
+    method: Correlation = "spearman"  # of correlation
     permutations: int = 0  # of items, for a p-value; 0 for none
-    seed: int = 0
+    seed: int = 0  # of the permutations
 
     def of_items(self, *items: Any) -> Any:
         from pomona.representations.topographic import topographic_similarity
@@ -58,9 +58,9 @@ class RepresentationalSimilarity(ItemMeasure):
     """Representational similarity: the same correlation between two spaces of vectors, by cosine distance."""
 
     reads = ("vectors", "other vectors")
-    method: Correlation = "spearman"
-    permutations: int = 0
-    seed: int = 0
+    method: Correlation = "spearman"  # of correlation
+    permutations: int = 0  # of items, for a p-value; 0 for none
+    seed: int = 0  # of the permutations
 
     def of_items(self, *items: Any) -> Any:
         from pomona.representations.topographic import topographic_similarity

@@ -15,10 +15,10 @@ class TreeReconstructionError(ItemMeasure):
     """Tree reconstruction error (TRE): how well vectors are composed from parts of their derivations; 0 is perfect."""
 
     reads = ("vectors", "derivations")
-    compose: str = "add"
-    distance: Literal["cosine", "l1", "l2", "sql2"] = "cosine"
+    compose: str = "add"  # how parts combine: add, weighted, position, diagonal, linear, bilinear or mlp
+    distance: Literal["cosine", "l1", "l2", "sql2"] = "cosine"  # what is minimised
     shuffles: int = 0  # of derivations, for a p-value and a normalised score; 0 for none
-    seed: int = 0
+    seed: int = 0  # of starts and shuffles
 
     def of_items(self, *items: Any) -> dict[str, Any]:
         from pomona.representations.tre import tre

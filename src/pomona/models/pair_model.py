@@ -36,8 +36,8 @@ class PairModel(Model):
 
     width: int = 100  # of the word vectors and of the vectors computed from them
     hidden: int = 100  # units of each of the two hidden layers before the softmax
-    activation: Activation = "relu"
-    dropout: float = 0.0
+    activation: Activation = "relu"  # between layers
+    dropout: float = 0.0  # share of the units left out in training
     intermediate: bool = True  # train on all twelve questions, or on the label alone
     inner: Inner = "hidden"  # what answers the eleven other questions: the hidden layers too, or a softmax alone
     start: float = 0.3  # standard deviation of the first word vectors

@@ -18,7 +18,7 @@ from pomona.models.model import Model, Shape
 class SentenceModel(Model):
     """Settings of a model that reads a sentence and classifies it."""
 
-    width: int = 128
+    width: int = 128  # of the vectors
     hidden: int = 16  # units of each hidden layer of the classifier
     batch_layernorm: bool = False  # one mean and deviation for the whole batch, as in the ListOps paper's code
 

@@ -46,14 +46,14 @@ class SequenceModel(Model):
 class LoopedModel(SequenceModel):
     """Settings of a model that repeats one layer as often as the brackets are deep."""
 
-    width: int = 128
+    width: int = 128  # of the vectors
     inner: int = 256  # width of the hidden layer of the feed-forward network
-    heads: int = 4
+    heads: int = 4  # of attention
     extra: int = 2  # steps beside those for the brackets
     per_level: float = 1.0  # steps for each level of brackets
     answers: int = 0  # of each example; 0: as many as the data ask for
     node_weight: float = 0.0  # weight in the loss of the values of all lists
-    dropout: float = 0.0
+    dropout: float = 0.0  # share of the units left out in training
 
     def __post_init__(self) -> None:
         if self.node_weight < 0:

@@ -64,9 +64,9 @@ PRESETS: dict[str, dict[str, Any]] = {
 class Propositional(Task):
     """Truth values of propositional sentences, in fair splits (Geiger et al. 2019)."""
 
-    depth: int = 1
-    connectives: tuple[str, ...] = ("⇒",)
-    unary: tuple[str, ...] = ("¬", "ε")
+    depth: int = 1  # of the sentences
+    connectives: tuple[str, ...] = ("⇒",)  # between two sentences
+    unary: tuple[str, ...] = ("¬", "ε")  # before a sentence; ε changes nothing
     fair_by: str = "type"  # "type": the core shows each node type every input; "node": each position of the tree
     split_seed: int = 0  # which of the many cores
     part: str = ""  # the split that a distribution draws for; set by `distribution`

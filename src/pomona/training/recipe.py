@@ -49,7 +49,7 @@ _NOT_NEGATIVE = ("l2", "weight_decay", "warmup")
 class Recipe:
     """Everything that decides the bits of a run, and nothing else (neither the folder nor the number of threads)."""
 
-    model: str
+    model: str  # the name of a model, or package.module:Class
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the model
     seed: int = 0  # of the first weights, the order of the batches and the noise
     data: str = "listops/d20s"  # the name of a task, a file, or a dataset's folder

@@ -41,7 +41,7 @@ class RLSPINNModel(SentenceTreeModel):
     gpu = False
 
     leaf_deviation: float = 0.1  # of the first leaf vectors
-    baseline: Literal["learned", "moving_average", "self_critical"] = "learned"
+    baseline: Literal["learned", "moving_average", "self_critical"] = "learned"  # what the reward is compared with
     momentum: float = 0.1  # of the moving average
     weight: float = 1.0  # of the loss of the policy
     temperature: float = 1.0  # of the policy

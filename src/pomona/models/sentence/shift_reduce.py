@@ -76,7 +76,7 @@ class ShiftReduceModel(Model):
     gpu = False
     stage_settings = Learning
 
-    width: int = 64
+    width: int = 64  # of the vectors
     tied: bool = True  # an answer that is a word has the word's vector; False: a linear layer answers
     pull: float = 0.1  # tied: weight of the squared distance of the root to the vector of the answer
 

@@ -43,7 +43,7 @@ class STGumbelModel(SentenceTreeModel):
     leaf: Literal["none", "linear", "rnn"] = "none"  # what is between words and leaves: nothing, a linear map, an LSTM
     leaf_deviation: float = 0.5  # of the first leaf vectors
     temperature: float = 1.0  # of the softmax, at first
-    trainable_temperature: bool = False
+    trainable_temperature: bool = False  # learn the temperature, too
     temperature_decay: float = 1.0  # factor every 10,000 steps
     temperature_cycle: int = 0  # steps in which the cosine advances by one radian; 0 for no cosine
 

@@ -32,7 +32,7 @@ CLOSED = -3.0  # first bias of the gates
 class DataRouterModel(LoopedModel):
     """One layer with copy gates and geometric attention, repeated as often as the brackets are deep."""
 
-    gate_dropout: float = 0.05
+    gate_dropout: float = 0.05  # share of the copy gates left out in training
 
     def build(self, shape: Shape) -> nn.Module:
         return DataRouterModule(self, shape)

@@ -30,7 +30,7 @@ from pomona.models.sequence_model import LoopedModel
 class LoopedTransformerModel(LoopedModel):
     """One Transformer layer, repeated as often as the brackets are deep."""
 
-    positions: Literal["relative", "none"] = "relative"
+    positions: Literal["relative", "none"] = "relative"  # what attention knows of the distance of two tokens
 
     def build(self, shape: Shape) -> nn.Module:
         return LoopedTransformerModule(self, shape)

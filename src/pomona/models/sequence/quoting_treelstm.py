@@ -42,8 +42,8 @@ class QuotingTreeLSTMModel(Model):
 
     example = "orchard/hard/min-max"
 
-    width: int = 64
-    hidden: int = 32
+    width: int = 64  # of the vectors
+    hidden: int = 32  # units of the hidden layer before the answers
     leaf_deviation: float = 0.1  # of the first leaf vectors
     node_weight: float = 1.0  # weight in the loss of the values of all lists
 

@@ -36,11 +36,11 @@ FIRST_WEIGHTS = 0.1  # uniform between -0.1 and 0.1 as in fairseq; wider if the 
 class Seq2SeqLSTMModel(SequenceModel):
     """LSTM encoder, attention, and a decoder or heads; width 512, one direction and `pair` in the ORCHARD paper."""
 
-    width: int = 128
-    bidirectional: bool = True
+    width: int = 128  # of the vectors
+    bidirectional: bool = True  # read from both ends
     target: Kind = "heads"  # how answers are given: by heads, as one token for all (pair), as a token each
     answers: int = 0  # of each example; 0: as many as the data ask for
-    dropout: float = 0.0
+    dropout: float = 0.0  # share of the units left out in training
     first_words: float = 1.0  # the first word vectors are uniform between minus and plus this; 0.1 in fairseq
     beam: int = 1  # hypotheses of a beam search; 1 is greedy
 

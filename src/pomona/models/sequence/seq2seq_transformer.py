@@ -29,13 +29,13 @@ from pomona.models.sequence_model import SequenceModel
 class Seq2SeqTransformerModel(SequenceModel):
     """Transformer encoder, and a decoder or heads; in the paper 6 layers of width 512, 2048 inside, 8 heads, `pair`."""
 
-    width: int = 128
-    layers: int = 4
+    width: int = 128  # of the vectors
+    layers: int = 4  # of the encoder, and of the decoder if there is one
     inner: int = 256  # width of the hidden layer of the feed-forward network
-    heads: int = 4
+    heads: int = 4  # of attention
     target: Kind = "heads"  # how answers are given: by heads, as one token for all (pair), as a token each
     answers: int = 0  # of each example; 0: as many as the data ask for
-    dropout: float = 0.0
+    dropout: float = 0.0  # share of the units left out in training
     norm: Norm = "pre"  # "post" in the paper, which needs larger models and longer training
     beam: int = 1  # hypotheses of a beam search; 1 is greedy
     node_weight: float = 0.0  # weight in the loss of the values of all lists, with `target = "heads"`

@@ -90,14 +90,14 @@ class ListOps(Task):
     train: int = 90_000
     dev: int = 10_000
     test: int = 10_000
-    branching: float = 0.25
-    depth: int = 20
-    arguments: int = 5
-    operators: tuple[str, ...] = ("MIN", "MAX", "MED", "SM")
-    length: Window = (1, None)
-    nesting: Window = (0, None)
-    dependency: Window = (0, None)
-    balanced: bool = False
+    branching: float = 0.25  # chance that an argument is a list and not a digit
+    depth: int = 20  # how deep lists may be nested
+    arguments: int = 5  # most arguments of a list; the fewest are 2
+    operators: tuple[str, ...] = ("MIN", "MAX", "MED", "SM")  # of the lists
+    length: Window = (1, None)  # tokens of an example, from .. to
+    nesting: Window = (0, None)  # depth of its lists, from .. to
+    dependency: Window = (0, None)  # how many operators its answer hangs on, one below the other, from .. to
+    balanced: bool = False  # as many examples of each dependency depth
 
     def __post_init__(self) -> None:
         if not 0 < self.branching < 1:

@@ -82,20 +82,20 @@ class Orchard(Task):
     dev: int = 50_000
     test: int = 50_000  # mixed depths, as train; and as many again of each depth of `tested`
     iid: int = 50_000  # of each depth of `depths`, grown like train
-    operators: tuple[str, ...] = ("FIRST", "LAST")
-    copying: float = 1.0
-    branching: float = 0.5
-    integers: int = 2
-    depths: Range = (3, 6)
-    tested: Range = (3, 12)
-    trees: int = 2
-    references: Literal["earlier", "previous", "first"] = "earlier"
-    shape: Literal["code", "binary"] = "code"
-    pairing: Literal["code", "uniform", "equal"] = "code"
-    copies: Literal["word", "digits"] = "word"
-    target: Literal["two", "pair"] = "two"
-    cap: int | None = None
-    dependency: Literal["natural", "full", "balanced"] = "natural"
+    operators: tuple[str, ...] = ("FIRST", "LAST")  # of the trees
+    copying: float = 1.0  # chance that a terminal of a later tree is a COPY: 0 easy, 0.5 medium, 1 hard
+    branching: float = 0.5  # chance that a child is an operator
+    integers: int = 2  # most integers of a terminal
+    depths: Range = (3, 6)  # of the trees in train, dev and test
+    tested: Range = (3, 12)  # of the trees in test-3, test-4, ...
+    trees: int = 2  # of an example; later ones may quote earlier ones
+    references: Literal["earlier", "previous", "first"] = "earlier"  # which earlier trees a COPY may quote
+    shape: Literal["code", "binary"] = "code"  # an operator on the last level has one child (code) or two
+    pairing: Literal["code", "uniform", "equal"] = "code"  # how the depths of an example's trees go together
+    copies: Literal["word", "digits"] = "word"  # a COPY's argument is one token (word) or one a digit
+    target: Literal["two", "pair"] = "two"  # two answers, or one outcome such as 6,2
+    cap: int | None = None  # levels that all trees may grow in; by default those of their depth
+    dependency: Literal["natural", "full", "balanced"] = "natural"  # how many operators an answer depends on
 
     def __post_init__(self) -> None:
         operators = operators_named(self.operators)
