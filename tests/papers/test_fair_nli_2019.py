@@ -13,6 +13,7 @@ from pomona.fairness import certify, check
 from pomona.fairness.certificates import Certificate
 from pomona.models.inputs.pairs import evidence_of_split
 from pomona.models.model import MODELS
+from pomona.papers.claims import NOT_REPRODUCED, REPRODUCED, UNDECIDED, Measured
 from pomona.papers.fair_nli_2019 import paper, recipes, search
 from pomona.papers.reproduce import reproduce
 from pomona.tasks.fair_nli.logic.aligned import LEXICAL
@@ -189,3 +190,22 @@ def test_a_search_over_splits_chooses_by_the_mean_of_all_of_them():
     fewer = StubOfSplits(missing={missing})
     assert len(search.over_splits(fewer, "TreeNN")) == tried  # no change of a best that is not known yet
     assert search.over_splits(fewer, "CBoW") == []
+
+
+def test_figure_5_is_judged_at_both_ends_of_redundancy():
+    says = "aligned trees ascend to perfect performance with redundancy"
+    claim = next(claim for claim in paper.FairNLI2019.claims if claim.says == says)
+
+    def verdict(*values):
+        rows = ("CompTreeNN", "CompTreeNTN")
+        cells = [
+            {"where": "Figure 5", "row": row, "column": f"test at rho {ratio}", "measured": value, "runs": 2,
+             "printed": None, "budget": "cpu"}
+            for ratio, value in values for row in rows
+        ]  # fmt: skip
+        return claim.judge(Measured({"cells": cells}))
+
+    assert verdict(("0", 80.0), ("3/4", 99.0)).verdict == REPRODUCED
+    assert "6 of 10 points in between have not been run" in verdict(("0", 80.0), ("3/4", 99.0)).reason
+    assert verdict(("0", 80.0), ("1/8", 85.0), ("3/4", 90.0)).verdict == NOT_REPRODUCED
+    assert verdict(("0", 80.0), ("1/8", 85.0)).verdict == UNDECIDED

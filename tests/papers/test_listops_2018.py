@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from pomona.data.task import generate
+from pomona.evaluation.parse_f1 import parse_f1
 from pomona.papers.claims import NOT_REPRODUCED, REPRODUCED, UNDECIDED, Measured
 from pomona.papers.listops_2018 import paper
+from pomona.papers.listops_2018 import recipes as paper_recipes
 from pomona.papers.listops_2018.paper import best_on_dev
 from pomona.papers.listops_2018.recipes import ROWS, agreement, recipes
 from pomona.papers.listops_2018.verdicts import CLAIMS
-from pomona.papers.reproduce import Plan
+from pomona.papers.reproduce import Plan, slug
 from pomona.training.recipe import Recipe
 from pomona.training.run import Run
 
@@ -116,3 +119,18 @@ def test_the_study_of_agreement_changes_one_thing_at_a_time():
     for some in others:
         changed = {key for key, value in some[0].plain.items() if value != first[0].plain[key]}
         assert len(changed) == 1
+
+
+def test_agreement_is_measured_of_two_runs(tmp_path, monkeypatch):
+    few = generate("listops/d20s", "test", 0, train=1_500, dev=200, test=500)[:40]
+    monkeypatch.setattr(paper, "_tests", lambda recipe: {"test_d20s": lambda: few})
+    monkeypatch.setattr(paper_recipes, "AGREEMENT", {"nothing changed": {}, "rate 5e-4": {"rate": 5e-4}})
+    asked = Plan("listops_2018", budget="smoke", where=("agreement",), folder=tmp_path)
+    cells = {cell["column"]: cell for cell in paper._agreement_cells(asked)}
+    for change in ("nothing changed", "rate 5e-4"):
+        names = [slug(f"agreement {change}", seed) for seed in range(2)]
+        first, second = (Run.read(asked.home / name).predictions("test_d20s").trees for name in names)
+        assert cells[f"self F1, {change}"]["measured"] == pytest.approx(100 * parse_f1(first, second).value, abs=0.01)
+        assert cells[f"accuracy, {change}"]["runs"] == 2
+    elsewhere = Plan("listops_2018", budget="smoke", where=("Table 1",), folder=tmp_path / "empty")
+    assert {cell["measured"] for cell in paper._agreement_cells(elsewhere)} == {None}  # nothing is trained unasked
