@@ -244,6 +244,15 @@ def test_effective_depth_is_that_of_the_evaluation() -> None:
         measure("effective-depth", found, question=1)
 
 
+def test_chain_is_that_of_the_evaluation() -> None:
+    (chains,) = evaluation().chains
+    found = measure("chain", evaluation())
+    assert found["groups"] == {group.name: group.accuracy for group in evaluation().by("chain")}
+    assert (found["sentence"], found["trend"], found["slope"]) == (chains.sentence, chains.trend, chains.slope)
+    with pytest.raises(MeasureError, match="question = 1: an example here asks questions 0 to 0"):
+        measure("chain", evaluation(), question=1)
+
+
 def test_settings_in_a_name() -> None:
     found = with_measures(evaluation(), ["accuracy", "accuracy:by=operator"])
     assert "groups" not in found.measures["accuracy"]

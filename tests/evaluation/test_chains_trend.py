@@ -108,7 +108,7 @@ def test_others_do_not(kind: str) -> None:
     assert chains(test, truth).sentence.startswith("100 % right where 2 operators decide the answer, 100 % where")
     some = chains(test, right_with(test, np.array(0.75)))
     assert some.sentence.endswith(
-        "so it does not truncate; it fails in another way, for example by losing count of brackets"
+        "so it does not truncate; its errors have another cause, for example losing count of brackets"
     )
 
 

@@ -62,6 +62,8 @@ def test_guessers_constants_and_silence() -> None:
     skewed = random.choice(10, ROWS, p=[0.55, *[0.05] * 9])  # frequent answers agree more often, and are no knowledge
     assert said(skewed).startswith("acts like a guesser")
     assert said(np.full(ROWS, 7)) == "gives the same answer, 7, to every example"
+    mostly = effective_depth(test, np.where(np.arange(ROWS) % 10 == 0, test.targets[:, 0], 7), train=data()[1])
+    assert str(mostly.mixture).startswith("90 % always 7 (")
     assert said(np.full(ROWS, "I cannot say")) == "gives no answer that can be read"
     little = np.where(random.random(ROWS) < 0.3, test.targets[:, 0], random.integers(0, 10, ROWS))
     assert said(little).startswith("acts like no evaluator: the nearest, a full evaluator, gives 3")

@@ -105,8 +105,8 @@ class Chains:
             return ": whether it truncates cannot be told from these examples"
         but = f", but{alike}" if abs(fall) > VISIBLE else ":"
         return (
-            f"{but} their number makes little difference, so it does not truncate; it fails in another way, for "
-            "example by losing count of brackets"
+            f"{but} their number makes little difference, so it does not truncate; its errors have another cause, for "
+            "example losing count of brackets"
         )
 
     @property

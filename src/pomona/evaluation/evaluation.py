@@ -213,7 +213,8 @@ class Evaluation:
             for name, values in self.measures.items()
             for key, value in values.items()
         ]
-        return "\n".join([*lines, *map(str, self.depths), *(one.sentence for one in self.chains), *self.notes])
+        chains = [one.sentence for one in self.chains if one.slope is not None]
+        return "\n".join([*lines, *map(str, self.depths), *chains, *self.notes])
 
 
 # -- trees -----------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Measures, one file for each or for a small family; the folder is discovered.
 
-    accuracy, parse_f1, effective_depth, ladder, unknown_copies     of an evaluation: answers, trees, corpus
+    accuracy, parse_f1, effective_depth, chain, ladder, unknown_copies     of an evaluation: answers, trees, corpus
     topographic, disentanglement, information, edit_distance, tre   of items: meanings, messages, vectors, derivations
 
 A file registers frozen dataclasses with `MEASURES.add` (`pomona.evaluation.measure`), and `pomona ls measures`, `pomona

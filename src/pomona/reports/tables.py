@@ -70,7 +70,7 @@ def verdict_rows(collected: Report, test: Test) -> list[dict[str, Any]]:
         for number, depth in enumerate(depths):
             which = f"Question {number + 1}: it" if len(depths) > 1 else "It"
             words.append(f"{which} {depth.get('sentence') or sentence(depth)}.")
-            if number < len(chains):
+            if number < len(chains) and chains[number].get("slope") is not None:
                 words.append(f"{chains[number]['sentence'][0].upper()}{chains[number]['sentence'][1:]}.")
             tests.append(_tested(depth))
         if words:

@@ -223,8 +223,12 @@ class Evaluators:
             for name, looked_up in self.rivals.items()
         }
         rival = max(agrees, key=lambda name: float(agrees[name].mean()))
-        kinds = np.unique(given)
-        beside = np.column_stack([family, self.rivals[rival][:, question]])
+        kinds, counts = np.unique(given, return_counts=True)
+        labels = labels_of(self.corpus.outcomes)
+        usual = int(kinds[np.argmax(counts)])
+        shortcut, looked_up = rival, self.rivals[rival][:, question]
+        if usual >= 0 and counts.max() > agrees[rival].sum():  # an answer that the model gives whatever the question
+            shortcut, looked_up = f"always {labels[usual]}", np.full_like(given, usual)
         return EffectiveDepth(
             depth=_depth(best, levels),
             interval=(_depth(min(kept), levels), _depth(max(kept), levels)),
@@ -238,8 +242,8 @@ class Evaluators:
             rows=len(given),
             unparsed=int((given < 0).sum()),
             chance=_chance(given, family[:, best]),
-            constant=labels_of(self.corpus.outcomes)[kinds[0]] if len(kinds) == 1 and kinds[0] >= 0 else None,
-            mixture=mixture(beside, given, rival, 1 / max(1, len(np.unique(truth)))),
+            constant=labels[usual] if len(kinds) == 1 and usual >= 0 else None,
+            mixture=mixture(np.column_stack([family, looked_up]), given, shortcut, 1 / max(1, len(np.unique(truth)))),
         )
 
     def _beyond(self, question: int, given: Ints, train_depth: int) -> Beyond:

@@ -228,6 +228,8 @@ def _print(evaluation: Evaluation, *, verbose: bool) -> None:
         if verbose:
             terminal.out.print(terminal.plain(depth.details))
     for number, chains in enumerate(evaluation.chains, 1):
+        if chains.slope is None:
+            continue
         where = f"On {asked} {number}, " if len(evaluation.chains) > 1 else ""
         terminal.out.print(f"\n{where}{terminal.plain(chains.sentence)}")
         if verbose:
