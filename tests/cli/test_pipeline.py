@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,13 @@ def good(ran: Ran) -> Ran:
     return ran
 
 
-def quick(*words: str) -> list[str]:
-    return ["--model-set", "width=8", "--recipe", "epochs=1", "--quiet", *words]
+def words(ran: Ran) -> str:
+    """What was said to standard error, without the box around errors of usage."""
+    return " ".join(ran.err.replace("│", " ").split())
+
+
+def quick() -> list[str]:
+    return ["--model-set", "width=8", "--recipe", "epochs=1", "--quiet"]
 
 
 def test_from_nothing_to_a_report_of_a_run(run: Run, here: Path) -> None:
@@ -147,3 +153,85 @@ def test_where_it_cannot_be_told_what_was_trained_on_a_note_says_so(run: Run, he
     Path("data/train.parquet").rename("elsewhere.parquet")
     told = good(run("evaluate", "run", "--data", "data/test.parquet", "--no-ladder")).out
     assert "Not checked whether the test was trained on: the training examples are not there any more" in told
+
+
+# -- what does not apply -----------------------------------------------------------------------------------------------
+
+
+def test_a_measure_that_does_not_apply_is_a_note_and_a_wrong_one_an_error(run: Run, here: Path) -> None:
+    good(run("generate", "listops/d20s", "--out", "data", *SIZES))
+    good(run("export", "data", "--answers", "--out", "inputs.jsonl"))
+    rows = [json.loads(line) for line in Path("inputs.jsonl").read_text().splitlines()]
+    Path("a.jsonl").write_text("".join(json.dumps({"id": row["id"], "prediction": 0}) + "\n" for row in rows))
+    asked = ["--measure", "topsim", "--measure", "accuracy:by=operator", "--measure", "rsa"]
+    found = good(run("evaluate", "a.jsonl", "--data", "data", "--no-ladder", *asked, "--json")).json
+    assert list(found["measures"]) == ["accuracy:by=operator"]
+    assert found["notes"][0].startswith("No topsim: a.jsonl has no sentence vectors")
+    assert found["notes"][1].startswith("No rsa: ")
+    wrong = run("evaluate", "a.jsonl", "--data", "data", "--measure", "topsin")
+    assert (wrong.status, "Did you mean 'topsim'" in wrong.err) == (3, True)
+
+
+def test_rungs_that_do_not_apply_are_named(run: Run, here: Path) -> None:
+    trees = [{"type": "S", "value": f"{at % 2}", "children": [{"value": f"{at}"}, {"value": "x"}]} for at in range(8)]
+    Path("own.jsonl").write_text("".join(json.dumps({"tree": tree}) + "\n" for tree in trees))
+    told = good(run("ladder", "own.jsonl")).out
+    assert "Left out are the look-up table and the top k levels" in told
+    assert "'S' has none" in told
+    assert "'S' has none" in good(run("ladder", "own.jsonl", "--json")).json["notes"][0]
+    shown = run("verify", "own.jsonl").out
+    assert "Answers worked out by nothing" not in shown
+    assert "its operators have no rules here" in shown
+
+
+# -- code of one's own -------------------------------------------------------------------------------------------------
+
+
+def test_a_task_of_ones_own_goes_through_every_command(
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--import comes before anything is read, also where the name of the task comes first."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    Path("somebodys_task.py").write_text(
+        "import dataclasses\nimport pomona as pm\nfrom pomona.tasks.listops.task import ListOps\n\n"
+        "@pm.task('somebodys')\n@dataclasses.dataclass(frozen=True)\nclass Somebodys(ListOps):\n"
+        '    "A task of their own."\n'
+    )
+    own, name = ["--import", "somebodys_task"], "somebodys"
+    try:
+        assert run("show", name, *SIZES).status == 3
+        good(run("show", name, *SIZES, *own))
+        good(run("generate", name, *SIZES, *own, "--out", "data"))
+        for verb in ("stats", "ladder"):
+            good(run(verb, name, *SIZES, *own))
+        good(run("verify", "data", *own))
+        good(run("export", name, *SIZES, *own))
+        good(run("train", "lstm", "--data", name, *SIZES, *own, "--out", "run", *quick()))
+        good(run("evaluate", "run", "--data", name, *SIZES, *own, "--no-ladder"))
+        assert "A task of their own" in good(run("ls", name, *own)).out
+    finally:
+        pm.TASKS._entries.pop(name, None)
+    Path("somebodys_slip.py").write_text("1 / 0\n")
+    slip = run("show", "listops/d20s", "--import", "somebodys_slip")
+    assert (slip.status, "somebodys_slip could not be imported: ZeroDivisionError" in slip.err) == (3, True)
+
+
+# -- commands that were printed once -----------------------------------------------------------------------------------
+
+
+def test_commands_of_the_first_readme_still_do_what_they_said(run: Run, here: Path) -> None:
+    assert good(run("show", "listops/d20s", "--seed", 1, "-n", 3, *SIZES)).out == good(
+        run("show", "listops/d20s", "--data-seed", 1, "-n", 3, *SIZES)
+    ).out
+    made = good(run("generate", "listops/d20s", "--seed", 7, "--out", "data", "-f", "parquet,tsv", *SIZES, "--json"))
+    assert made.json["seed"] == 7
+    old = ["--set", "width=8", "--with", "epochs=1", *(word.replace("--set", "--data-set") for word in SIZES)]
+    found = good(run("train", "lstm", "--out", "run", *old, "--quiet", "--json")).json["recipe"]
+    assert (found["settings"], found["data_settings"]["train"], found["epochs"]) == ({"width": 8}, 120, 1)
+    refused = run("train", "lstm", "--set", "width=8", "--out", "new")
+    assert (refused.status, "--model-set width=8" in words(refused)) == (2, True)
+    refused = run("evaluate", "run", "--data", "listops/d20s", "--seed", 7)
+    assert (refused.status, "--data-seed" in refused.err) == (2, True)
+    refused = run("measure", "parse-f1", "run", "--data", "data", "--set", "root=false")
+    assert (refused.status, "--measure-set root=false" in words(refused)) == (2, True)
+    assert not Path("new").exists()

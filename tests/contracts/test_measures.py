@@ -308,13 +308,14 @@ def test_a_new_file_is_reachable_from_everywhere(new_file: None, tmp_path: Path)
     assert "answer-length" in call(app, ["ls", "measures"]).output
     where = ["--data", "listops/d20s", *(part for name, rows in small.items() for part in ("--set", f"{name}={rows}"))]
     ask = ["evaluate", str(tmp_path / "run"), *where, "--no-ladder", "--measure", "answer-length"]
-    done = call(app, [*ask, "--name", "test", "--measure", "answer-length:extra=2"])
+    assert json.loads(call(app, [*ask, "--json"]).stdout)["measures"] == {"answer-length": {"value": 1.0}}
+    done = call(app, [*ask, "--measure", "answer-length:extra=2"])  # replaces the evaluation that was kept
     assert done.exit_code == 0, done.output
     assert re.search(r"answer-length\s+value\s+1\n", done.output)
-    assert json.loads(call(app, [*ask, "--json"]).stdout)["measures"] == {"answer-length": {"value": 1.0}}
     data = tmp_path / "test.parquet"
     pm.write(pm.generate("listops/d20s", "test", **small), data)
-    shown = call(app, ["measure", "answer-length", str(tmp_path / "run"), "--data", str(data), "--set", "extra=1"])
+    alone = ["measure", "answer-length", str(tmp_path / "run"), "--data", str(data)]
+    shown = call(app, [*alone, "--measure-set", "extra=1"])
     assert re.search(r"value\s+2\n", shown.output), shown.output
     page = pm.report([tmp_path / "run"], tmp_path / "report", with_figures=False).page.read_text(encoding="utf-8")
     assert re.search(r"<td>answer-length</td><td>value 1</td>", page)

@@ -278,3 +278,10 @@ def test_brackets_around_one_thing_group_nothing(tmp_path: Path) -> None:
         assert brackets.write(trees_over(some, [text])) == brackets.write(plain)
     alone = pm.read(write(tmp_path / "own.jsonl", [{"tree": {"type": "s"}, "tokens": ["a"]}]))
     assert brackets.write(trees_over(alone, ["( ( a ) )"])) == ["a"]
+
+
+def test_texts_inside_a_tuple_stand_for_their_values(tmp_path: Path) -> None:
+    corpus = with_outcomes(tmp_path / "tuples.jsonl", ("a", 1), ("a", "1"), ("b", (2, 0.5)), ("c", 3))
+    said = [["a", "1"], ("a", 1), ["b", [" 2", "0.5"]], ["c", "4"]]
+    found = [corpus.outcomes[place] if place >= 0 else None for place in answers_given(corpus, said).ravel().tolist()]
+    assert found == [("a", "1"), ("a", 1), ("b", (2, 0.5)), None]  # an equal value comes first, then an equal text

@@ -103,7 +103,9 @@ def test_one_question_about_two_trees_of_digits_has_no_evaluators(tmp_path: Path
     rows = [{"trees": [lists[at % 4], lists[at // 4]], "target": "same" if at % 5 == 0 else "no"} for at in range(16)]
     corpus = own(tmp_path / "a.jsonl", rows)
     assert [rung.name for rung in shortcuts.ladder(corpus).rungs][-1] == "surface counts"
-    assert "No effective depth" in pm.evaluate(["no"] * 16, corpus).notes[0]
+    left_out, no_depth = pm.evaluate(["no"] * 16, corpus).notes
+    assert "an example asks 1 questions and has 2 trees" in left_out
+    assert "No effective depth" in no_depth
 
 
 @pytest.mark.parametrize(
@@ -149,4 +151,5 @@ def test_lines_for_the_whole_corpus_will_do_for_its_first_examples(tmp_path: Pat
     ]
     found = json.loads(CliRunner().invoke(app, command).output)
     assert found["rungs"][-1]["accuracy"] == 1
-    assert found["notes"][0].startswith("No effective depth: ")
+    assert found["notes"][0].startswith("Left out are the look-up table and the top k levels")
+    assert found["notes"][1].startswith("No effective depth: ")

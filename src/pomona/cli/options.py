@@ -162,6 +162,17 @@ def _renamed(word: str, renamed: dict[str, str]) -> str:
     return f"{renamed.get(name, name)}{equals}{value}"
 
 
+def pair_text(name: str, value: Any) -> str:
+    """A setting as it is typed.
+
+    >>> pair_text("root", False), pair_text("operators", ["MIN", "MAX"]), pair_text("by", "operator")
+    ('root=false', 'operators=["MIN", "MAX"]', 'by=operator')
+    """
+    import json
+
+    return f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+
+
 def settings_file(path: str) -> dict[str, Any]:
     """The settings in a TOML or JSON file."""
     from pomona.base.errors import FormatError

@@ -5,7 +5,8 @@
                                                      {"id": "...", "prediction": 9, "tree": "( ( ( [MAX 2 ) 9 ) ] )"}
 
 An answer is an outcome of the corpus or its text; blanks around the text are ignored. A tuple is a list in JSON:
-("a", "b") may also be written '("a", "b")' or '["a", "b"]'. Any other answer is *unparsed*. It is not right, and it is
+("a", "b") may also be written '("a", "b")' or '["a", "b"]', and inside it a text stands for its value, too: ["a", "1"]
+is ("a", 1). Any other answer is *unparsed*. It is not right, and it is
 counted separately from wrong answers. `null` means that the model gave no answer. Where an example asks several
 questions (ORCHARD: one for each tree), the answer is [6, 2], "6,2" or "6 2". With too few parts the last questions are
 unparsed, with too many all of them. Nothing else is corrected: "The answer is 4" is unparsed.
@@ -144,9 +145,11 @@ class _Outcomes:
         self._texts: dict[str, int] = {}
         for position, outcome in enumerate(outcomes):
             self._texts.setdefault(str(outcome).strip(), position)
+        self._tuples: dict[Any, int] = {}  # tuples by the texts of their parts
         for position, outcome in enumerate(outcomes):
             if isinstance(outcome, tuple):
                 self._texts.setdefault(to_json(outcome), position)
+                self._tuples.setdefault(_in_texts(outcome), position)
 
     def find(self, answer: Any) -> int:
         """The outcome that equals this value, else the one with the same text, else UNPARSED."""
@@ -160,7 +163,14 @@ class _Outcomes:
             position = self._exact.find(value)
         if position < 0 and type(value) in (int, str):
             position = self._texts.get(str(value).strip(), UNPARSED)
+        if position < 0 and isinstance(value, tuple):
+            position = self._tuples.get(_in_texts(value), UNPARSED)
         return position
+
+
+def _in_texts(value: Any) -> Any:
+    """A value with texts in place of its parts, so that "1" inside a tuple is 1."""
+    return tuple(map(_in_texts, value)) if isinstance(value, tuple) else str(value).strip()
 
 
 def _parsed(prediction: Any, questions: int, outcomes: _Outcomes) -> list[int]:

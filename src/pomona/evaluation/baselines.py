@@ -54,8 +54,9 @@ class Baselines:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Why there is no ladder, if there is none."""
-        return (self._ladder_or_reason,) if isinstance(self._ladder_or_reason, str) else ()
+        """Why there is no ladder, if there is none, or which of its rungs do not apply."""
+        found = self._ladder_or_reason
+        return (found,) if isinstance(found, str) else found.notes
 
     def depths(self, given: Ints) -> tuple[EffectiveDepth, ...]:
         """The effective depth of answers (positions among the outcomes, [examples, questions]), for each question."""

@@ -104,16 +104,19 @@ def check_count(chosen: ItemMeasure, count: int) -> None:
 
 
 def with_measures(evaluation: Evaluation, names: Iterable[str]) -> Evaluation:
-    """The evaluation with these measures of it; a name may carry settings, for example topsim:method=kendall."""
-    measures = {}
-    for name in names:
-        chosen = from_text(name)
+    """The evaluation with these measures of it; a name may carry settings, for example topsim:method=kendall.
+
+    A measure that does not apply to the evaluation is left out, and a note says why.
+    """
+    measures, notes = {}, []
+    for chosen, name in [(from_text(name), name) for name in names]:
         try:
             measures[name] = apply(chosen, evaluation)
         except MeasureError as error:
-            message = str(error)
-            raise MeasureError(message if message.startswith(chosen.name) else f"{chosen.name}: {message}") from error
-    return dataclasses.replace(evaluation, measures={**evaluation.measures, **measures})
+            notes.append(f"No {chosen.name}: {str(error).removeprefix(f'{chosen.name}: ')}.")
+    return dataclasses.replace(
+        evaluation, measures={**evaluation.measures, **measures}, notes=(*evaluation.notes, *notes)
+    )
 
 
 def from_text(text: str) -> Measure:

@@ -58,6 +58,7 @@ class Ladder:
     corpus: str
     learnt_from: str
     rungs: tuple[Rung, ...]
+    notes: tuple[str, ...] = ()  # which rungs do not apply, and why
 
     def __getitem__(self, name: str) -> Rung:
         for rung in self.rungs:
@@ -68,7 +69,7 @@ class Ladder:
     def __str__(self) -> str:
         width = max(len(rung.name) for rung in self.rungs)
         lines = [f"{rung.name:{width}}  {_percent(rung)}  {rung.sees}" for rung in self.rungs]
-        return f"{self.corpus}, learnt from {self.learnt_from}\n" + "\n".join(lines)
+        return f"{self.corpus}, learnt from {self.learnt_from}\n" + "\n".join([*lines, *self.notes])
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -82,7 +83,7 @@ class Ladder:
             }
             for rung in self.rungs
         ]
-        return {"corpus": self.corpus, "learnt_from": self.learnt_from, "rungs": rows}
+        return {"corpus": self.corpus, "learnt_from": self.learnt_from, "rungs": rows, "notes": list(self.notes)}
 
 
 def _number(value: float) -> float | None:
@@ -123,15 +124,16 @@ def ladder(
         for name, best in task_class(corpus).ceilings(corpus).items()
     ]
     if questions.shape[1] != corpus.width:
-        return Ladder(repr(corpus), learn.source, tuple(rungs))  # the questions are not about the values of the trees
-    with_rules = all(_evaluable(part) for part in (corpus, train) if part is not None)
-    if with_rules:
+        asked_for = f"an example asks {questions.shape[1]} questions and has {corpus.width} trees"
+        return Ladder(repr(corpus), learn.source, tuple(rungs), (_left_out(asked_for),))
+    reasons = [reason for part in (corpus, train) if part is not None and (reason := _not_evaluable(part))]
+    if not reasons:
         rungs += _evaluators(corpus, learn, levels)
     worded = any(word.isdigit() and len(word) > 1 for word in corpus.vocabulary)
     copies = corpus.forest.link is not None and truncation.applies(corpus)
     if copies and train is not None and worded:  # with digits there are no unknown arguments
         rungs.append(copy_ceiling(corpus, set(copy_arguments(train.forest, train.width)[1].tolist())))
-    return Ladder(repr(corpus), learn.source, tuple(rungs))
+    return Ladder(repr(corpus), learn.source, tuple(rungs), tuple(map(_left_out, reasons[:1])))
 
 
 def evaluations(corpus: Corpus, train: Corpus | None, levels: int, *, by_hand: bool = False) -> npt.NDArray[np.int64]:
@@ -139,15 +141,19 @@ def evaluations(corpus: Corpus, train: Corpus | None, levels: int, *, by_hand: b
     return Learner(corpus, train).evaluated(levels, by_hand=by_hand)
 
 
-def _evaluable(corpus: Corpus) -> bool:
-    """Whether all operators of a corpus have rules, and the rules give its values."""
+def _not_evaluable(corpus: Corpus) -> str:
+    """Why the rules of a corpus's operators do not give its values; empty if they do."""
     if truncation.applies(corpus):
-        return True
+        return ""
     try:
         enumeration.check_evaluable(corpus)
-    except MeasureError:
-        return False
-    return True
+    except MeasureError as error:
+        return str(error)
+    return ""
+
+
+def _left_out(reason: str) -> str:
+    return f"Left out are the look-up table and the top k levels, which compute values of trees: {reason}."
 
 
 def lookups(corpus: Corpus, train: Corpus | None = None, *, own: bool = False) -> list[Rung]:

@@ -70,7 +70,7 @@ def ladder(
     learn = learning_source(train, data_seed) if train else learning_examples(corpus)
     made = make(corpus, learn, levels=levels)
     depths: tuple[EffectiveDepth, ...] = ()
-    notes: list[str] = []
+    notes = list(made.notes)
     if predictions is not None:
         given = _answers(corpus, predictions, len(whole))
         made = _with_model(made, corpus, given, predictions.name)

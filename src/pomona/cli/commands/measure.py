@@ -19,6 +19,7 @@ from pomona.cli.options import (
     Settings,
     Size,
     Split,
+    pair_text,
 )
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _check_settings(chosen: Measure, settings: dict[str, Any], data: str) -> Non
     """An error for `--set`, the settings of the task, where those of the measure are meant or there is no task."""
     own = [name for name in settings if hasattr(chosen, name)]
     if own:
-        message = f"{own[0]} is a setting of the measure: --measure-set {own[0]}={settings[own[0]]}"
+        message = f"{own[0]} is a setting of the measure: --measure-set {pair_text(own[0], settings[own[0]])}"
         raise typer.BadParameter(message, param_hint="--set")
     if settings and not data:
         raise typer.BadParameter("these are settings of a task; name one with --data", param_hint="--set")

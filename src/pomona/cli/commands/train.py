@@ -131,13 +131,14 @@ def _check_settings(settings: dict[str, Any], data: str, model: type, name: str)
     """An error for `--set`, the settings of the task, where a setting of the model is meant."""
     import dataclasses
 
+    from pomona.cli.options import pair_text
     from pomona.data.task import TASKS
 
     of_task = {item.name for item in dataclasses.fields(TASKS.entry(data)[0].kind)}
     of_model = {item.name for item in dataclasses.fields(model)}
     for key, value in settings.items():
         if key in of_model - of_task:
-            message = f"{data} has no setting {key!r}; it is one of {name}: --model-set {key}={value}"
+            message = f"{data} has no setting {key!r}; it is one of {name}: --model-set {pair_text(key, value)}"
             raise typer.BadParameter(message, param_hint="--set")
 
 

@@ -72,11 +72,17 @@ def _print(result: Verification, most: int) -> None:
         terminal.out.print(f"... and {len(result.problems) - len(shown):,} more (--most 0 prints all)")
     rows = [(path, kind, fingerprint[:16], f"{count:,}") for path, kind, count, fingerprint in result.files]
     terminal.out.print(terminal.table(None, ["file", "format", "fingerprint", "rows"], rows, left=3))
-    terminal.out.print(f"Answers worked out by {terminal.plain(result.answers)}.")
+    if result.answers != "nothing":
+        terminal.out.print(f"Answers worked out by {terminal.plain(result.answers)}.")
     for path in result.unchecked:
-        terminal.out.print(f"[bold yellow]Not checked[/]: the values and answers of {terminal.plain(path)}.")
+        terminal.out.print(
+            f"[bold yellow]Not checked[/]: the values and answers of {terminal.plain(path)}. The file names no task, "
+            "and its operators have no rules here (pomona.trees.define_operator in a module of yours, and --import)."
+        )
     if result.holds and result.unchecked:
-        terminal.out.print("[bold yellow]The rest holds[/]: files can be read, no duplicates, no leaks.")
+        terminal.out.print(
+            "[bold yellow]The rest holds[/]: files can be read, tokens fit their trees, no duplicates, no leaks."
+        )
     elif result.holds:
         terminal.out.print("[bold green]All holds[/]: every answer recomputes, no duplicates, no leaks.")
     else:
