@@ -93,7 +93,7 @@ class ShiftReduceModel(Model):
             Stage("both to 12", longest=12, steps=400, batch=128, rate=2e-3, weight_decay=0.01, clip=1.0),
             Stage("both to 20", longest=20, steps=400, batch=128, rate=2e-3, weight_decay=0.01, clip=1.0),
             Stage(
-                "own trees", longest=50, steps=2_000, look=500, batch=128, rate=2e-3, schedule="linear",
+                "own trees", longest=50, steps=1_200, look=400, batch=128, rate=2e-3, schedule="linear",
                 weight_decay=0.01, clip=1.0,
                 settings={"sampled": 0, "policy": 0.0, "prior_weight": 0.0, "own": 0.1},
             ),
