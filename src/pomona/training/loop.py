@@ -164,7 +164,7 @@ class Trainer:
         self.drawn = 0  # the epoch that these examples were drawn for, if every epoch has its own
         self.held_out = held_out_keys(self.recipe, dev) if self.recipe.fresh else None
         self.dev, self.nesting = self.model.read(dev, self.vocabulary, self.outcomes), dev.nesting
-        self.dev_batches = answer_batches(self.dev, self.device)
+        self.dev_batches = answer_batches(self.dev, self.device, self.model.answer_positions)
 
     # -- the loop ----------------------------------------------------------------------------------------------------
 

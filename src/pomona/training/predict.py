@@ -35,7 +35,7 @@ def predict(run: Run, corpus: Corpus, *, which: str = "best", device: str = "cpu
     module, vocabulary, outcomes, model = load(run, which)
     feed = model.read(corpus, vocabulary, outcomes)
     with threads_of(threads), memory_errors(run.recipe):
-        logits, trees = answer(module.to(device), answer_batches(feed, device))
+        logits, trees = answer(module.to(device), answer_batches(feed, device, model_of(run.recipe).answer_positions))
     return Predictions(corpus.fingerprint, outcomes, logits, trees, vocabulary)
 
 
@@ -44,7 +44,7 @@ def represent(run: Run, corpus: Corpus, *, which: str = "best", device: str = "c
     else that of its last token."""
     module, vocabulary, outcomes, model = load(run, which)
     feed = model.read(corpus, vocabulary, outcomes)
-    batches = answer_batches(feed, device)
+    batches = answer_batches(feed, device, model_of(run.recipe).answer_positions)
     with threads_of(threads), memory_errors(run.recipe), torch.no_grad():
         module.to(device).eval()
         vectors = [_vectors(run.recipe, batch, module(batch)) for batch in batches]
@@ -96,9 +96,9 @@ def answer(module: nn.Module, batches: list[Any]) -> tuple[Floats32, Forest | No
     return np.concatenate(logits)[order], forest
 
 
-def answer_batches(feed: Feed, device: torch.device | str) -> list[Any]:
-    """All rows, those of like length together."""
-    return [feed.batch(rows, device) for rows in by_length(feed.lengths, ANSWER_ROWS, ANSWER_AREA)]
+def answer_batches(feed: Feed, device: torch.device | str, positions: int = ANSWER_AREA) -> list[Any]:
+    """All rows, those of like length together; `positions` is the most that a batch may have."""
+    return [feed.batch(rows, device) for rows in by_length(feed.lengths, ANSWER_ROWS, positions)]
 
 
 def _order_of_corpus(batches: list[Any]) -> npt.NDArray[np.int64]:
