@@ -35,7 +35,7 @@ def predict(run: Run, corpus: Corpus, *, which: str = "best", device: str = "cpu
     module, vocabulary, outcomes, model = load(run, which)
     feed = model.read(corpus, vocabulary, outcomes)
     with threads_of(threads), memory_errors(run.recipe):
-        logits, trees = answer(module.to(device), answer_batches(feed, device, model_of(run.recipe).answer_positions))
+        logits, trees = answer(module.to(device), answer_batches(feed, device, model.answer_positions))
     return Predictions(corpus.fingerprint, outcomes, logits, trees, vocabulary)
 
 
@@ -44,7 +44,7 @@ def represent(run: Run, corpus: Corpus, *, which: str = "best", device: str = "c
     else that of its last token."""
     module, vocabulary, outcomes, model = load(run, which)
     feed = model.read(corpus, vocabulary, outcomes)
-    batches = answer_batches(feed, device, model_of(run.recipe).answer_positions)
+    batches = answer_batches(feed, device, model.answer_positions)
     with threads_of(threads), memory_errors(run.recipe), torch.no_grad():
         module.to(device).eval()
         vectors = [_vectors(run.recipe, batch, module(batch)) for batch in batches]

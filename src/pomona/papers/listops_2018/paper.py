@@ -22,6 +22,7 @@ from pomona.evaluation import random_trees
 from pomona.evaluation.accuracy import answers_from
 from pomona.evaluation.baselines import Baselines, learning_examples
 from pomona.evaluation.records import kept_evaluations
+from pomona.papers.listops_2018.latent import latent_cells, latent_runs
 from pomona.papers.listops_2018.recipes import (
     AGREEING,
     DEPTHS,
@@ -51,19 +52,20 @@ class ListOps2018(Paper):
     """ListOps: A Diagnostic Dataset for Latent Tree Learning (Nangia and Bowman 2018)."""
 
     title = "ListOps: A Diagnostic Dataset for Latent Tree Learning"
-    places = ("Table 1", "Table 2", "Table 3", "Figure 2", "Figure 3", "Figure 4", "agreement")
+    places = ("Table 1", "Table 2", "Table 3", "Figure 2", "Figure 3", "Figure 4", "agreement", "latent")
     claims = CLAIMS
 
     def measure(self, plan: Plan) -> dict[str, Any]:
-        runs, bigger = _table_runs(plan), _bigger_runs(plan)
+        runs, bigger, latent = _table_runs(plan), _bigger_runs(plan), latent_runs(plan)
         test = formats.read(data_file(TEST))
         baselines = Baselines(test, learning_examples(test, [Recipe("lstm", data="listops/d20s")]))
         assert baselines.ladder is not None
-        now = {row: [_record(run, row, baselines) for run in some] for row, some in {**runs, **bigger}.items()}
+        finished = {**runs, **bigger, **latent}
+        now = {row: [_record(run, row, baselines) for run in some] for row, some in finished.items()}
         tables = _Tables(plan, test, generate("listops/d20s", "train", 0), runs, now)
         cells = [tables.cell(*printed) for printed in PRINTED]
         cells += [*tables.several_seeds(), *tables.figure_2(), *tables.figure_3(), *tables.figure_4()]
-        cells += _agreement_cells(plan)
+        cells += [*_agreement_cells(plan), *latent_cells(plan, now)]
         return {
             "cells": cells,
             "ladder": {rung.name: round(100 * rung.accuracy, 2) for rung in baselines.ladder.rungs},

@@ -1,0 +1,130 @@
+"""What the paper asks for in the end, a latent tree model that succeeds: `shift_reduce`, its reach and its ablations.
+
+The model is given sentences and answers. What it is told besides (`PRIORS`) stands beside every number. Training is as
+for the paper's models: 90,000 expressions without those of the test file. It is then tested on that file, and on
+longer, wider and deeper ListOps. An ablation leaves the last stage out, as does the row that it is compared with.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
+from typing import Any
+
+from pomona.data import formats
+from pomona.data.corpus import Corpus
+from pomona.data.sources import data_file
+from pomona.data.task import generate
+from pomona.papers.listops_2018.recipes import TEST
+from pomona.papers.records import Record, joined, recipe_key
+from pomona.papers.reproduce import Budget, Cell, Plan, slug
+from pomona.training.recipe import Recipe
+from pomona.training.run import Run
+
+WHERE = "latent"
+ROW = "Shift-reduce 64D"
+SHORT = f"{ROW}, without the last stage"
+PRIORS = (
+    "stage 1 composes flat sentences of 4 to 6 tokens from left to right; the answer v is tied to the token v; lengths "
+    "grow from stage to stage. No tree, no value of a node and no meaning of a bracket is given."
+)
+ELSEWHERE = (
+    *(f"length-{low}-{low + 100}" for low in range(200, 1_000, 100)),
+    "arguments-10", "arguments-15", "lra",
+    "depth-generalisation", "depth-generalisation-50", "depth-generalisation-100", "dependency-balanced",
+)  # fmt: skip
+FEWER = 500  # rows of each of these test sets
+
+_STAGES = ("flat", "parser", "both to 12", "both to 20")  # all but the last
+_ABLATIONS: dict[str, dict[str, Any]] = {  # what differs from SHORT
+    "random trees in stage 1": {"stages": ({"name": "flat", "settings": {"trees": "random"}}, *_STAGES[1:])},
+    "untied output": {"settings": {"tied": False}},
+    "no growing lengths in stage 1": {"stages": ({"name": "flat", "growing": False, "steps": 1_200}, *_STAGES[1:])},
+    "cell and parser together from the start": {"stages": ({"name": "both to 20", "steps": 1_600},)},
+    "2 trees in stage 2": {"stages": (_STAGES[0], {"name": "parser", "settings": {"sampled": 2}}, *_STAGES[2:])},
+}
+
+
+def latent_recipes(budget: Budget) -> dict[str, list[Recipe]]:
+    """The runs of each row: five seeds, and two of each ablation."""
+    plain = Recipe("shift_reduce", exclude=(TEST,))
+    short = dataclasses.replace(plain, stages=_STAGES)
+    rows = {ROW: (plain, 5), SHORT: (short, 2)}
+    rows |= {f"{SHORT}, {name}": (dataclasses.replace(short, **change), 2) for name, change in _ABLATIONS.items()}
+    if budget == "smoke":
+        sizes = {"train": 1_500, "dev": 200, "test": 500}
+        few: dict[str, Any] = {"settings": {"width": 16}, "data_settings": sizes, "dev_rows": 200, "epochs": 1}
+        stages = tuple({"name": name, "steps": 5} for name in (*_STAGES, "own trees"))
+        rows = {ROW: (dataclasses.replace(plain, **few, stages=stages), 2)}
+    return {row: [dataclasses.replace(one, seed=seed) for seed in range(seeds)] for row, (one, seeds) in rows.items()}
+
+
+def latent_runs(plan: Plan) -> dict[str, list[Run]]:
+    """The finished runs of each row."""
+    runs: dict[str, list[Run]] = {}
+    for row, some in latent_recipes(plan.budget).items():
+        for recipe in some:
+            name = slug(row.replace(",", ""), recipe.seed)
+            run = plan.run(recipe, name, _tests(plan, row), train=plan.wants(WHERE, row))
+            if run is not None:
+                runs.setdefault(row, []).append(run)
+    return runs
+
+
+def _tests(plan: Plan, row: str) -> dict[str, Callable[[], Corpus]]:
+    tests: dict[str, Callable[[], Corpus]] = {"test_d20s": lambda: formats.read(data_file(TEST))}
+    if row == ROW and plan.budget != "smoke":
+        tests |= {name: partial(_elsewhere, name) for name in ELSEWHERE}
+    return tests
+
+
+@cache
+def _elsewhere(name: str) -> Corpus:
+    """The first rows of the test split of another preset; they are drawn once for all seeds."""
+    corpus: Corpus = generate(f"listops/{name}", "test", 0)[:FEWER]
+    return corpus
+
+
+def latent_cells(plan: Plan, now: Mapping[str, list[Record]]) -> list[Cell]:
+    """The cells of the experiment, from these records and earlier ones."""
+    cells = []
+    for row, planned in latent_recipes(plan.budget).items():
+        records = joined(plan.known.get(row, []), planned, now.get(row, []))
+        known = {
+            "recipe": recipe_key(planned[0]),
+            "weights": f"best of {max((entry['epochs'] for entry in records), default=0)} looks at dev",
+            "priors": PRIORS,
+        }
+        for column, values in _columns(row, records).items():
+            cells.append({**plan.cell(WHERE, row, column, None, values), **known})
+        depths = [entry["scores"]["test_d20s"]["effective_depth"][0]["depth"] for entry in records]
+        if row == ROW:
+            cell = plan.cell(WHERE, row, "effective depth", None, [], measured=_together(depths), runs=len(records))
+            cells.append({**cell, **known})
+    return cells
+
+
+def _columns(row: str, records: Iterable[Record]) -> dict[str, list[float]]:
+    """The numbers of every run, by column. Accuracy and F1 are percentages."""
+    records = list(records)
+
+    def of_test(name: str, *path: str) -> list[float]:
+        found = [entry["scores"].get(name) for entry in records]
+        for key in path:
+            found = [part[key] if part else None for part in found]
+        return [100 * float(value) for value in found if value is not None]
+
+    columns = {
+        "accuracy": of_test("test_d20s", "accuracy"),
+        "F1 gold": of_test("test_d20s", "trees", "f1_gold", "value"),
+        "core minutes": [entry["core_seconds"] / 60 for entry in records],
+    }
+    if row == ROW:
+        columns |= {f"accuracy on {name} ({FEWER} rows)": of_test(name, "accuracy") for name in ELSEWHERE}
+    return columns
+
+
+def _together(depths: list[Any]) -> str | None:
+    """What the runs have in common, in words."""
+    return ", ".join(dict.fromkeys(map(str, depths))) if depths else None
