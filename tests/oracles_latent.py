@@ -110,3 +110,37 @@ def shift_reduce_loss(
         policy = policy - told.policy * gain * chosen / (trees * len(targets))
         policy = policy + told.prior_weight * kl / (trees * len(targets)) - told.own * likelier / len(every)
     return cell, policy, [steps for row in built for _, steps, _ in row]
+
+
+def shift_reduce_by_steps(module: nn.Module, sentences: list[list[int]], targets: Tensor) -> tuple[Tensor, Tensor]:
+    """The losses of greedy trees as a reader of the paper would compute them: a Python stack for each sentence, and one
+    call of the scorer and one of the cell for each step of the whole batch. The benchmarks race against it."""
+    leaves = module.words.norm(module.words.leaf)
+    buffers = [list(leaves[words].split(1))[::-1] for words in sentences]
+    stacks: list[list[Tensor]] = [[] for _ in sentences]
+    own = []
+    for _ in range(2 * max(map(len, sentences)) - 1):
+        pairs = [row for row in range(len(stacks)) if len(stacks[row]) > 1]
+        asked = [row for row in pairs if buffers[row]]
+        reducing = {row for row in pairs if not buffers[row]}
+        if asked:
+            tops = torch.cat([torch.cat(stacks[row][-2:], 1) for row in asked]).detach()
+            s = module.policy_out(nn.functional.gelu(module.policy(tops)))[:, 0]
+            z = 4 * torch.tanh(s / 4)
+            own.append(nn.functional.logsigmoid(z.abs()))
+            reducing |= {row for row, chosen in zip(asked, (z > 0).tolist(), strict=True) if chosen}
+        for row in range(len(stacks)):
+            if buffers[row] and row not in reducing:
+                stacks[row].append(buffers[row].pop())
+        if reducing:
+            rows = sorted(reducing)
+            children = torch.cat([torch.cat(stacks[row][-2:], 1) for row in rows])
+            one, two, three, update = module.cell.second(nn.functional.gelu(module.cell.first(children))).chunk(4, 1)
+            left, right = children.chunk(2, 1)
+            mixed = module.cell.norm(one.sigmoid() * left + two.sigmoid() * right + three.sigmoid() * update)
+            for row, parent in zip(rows, mixed.split(1), strict=True):
+                stacks[row][-2:] = [parent]
+    roots, answers = torch.cat([stack[0] for stack in stacks]), leaves[module.words.answer_rows]
+    loss = nn.functional.cross_entropy(module.words.tau / roots.shape[1] * roots @ answers.t(), targets)
+    loss = loss + module.settings.pull * (roots - answers[targets].detach()).square().mean()
+    return loss, -module.learning.own * torch.cat(own).mean()

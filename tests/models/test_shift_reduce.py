@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from oracles_latent import cell_loss, grc, logits, shift_reduce, shift_reduce_loss
+from oracles_latent import cell_loss, grc, logits, shift_reduce, shift_reduce_by_steps, shift_reduce_loss
 from pomona.base.errors import SpecError
 from pomona.data.task import generate
 from pomona.models.inputs.sentences import Batch, Sentences
@@ -78,6 +78,15 @@ def test_trees_losses_and_gradients_are_those_of_the_list_twin(batch, learning, 
     assert abs(output.loss - cell) < 1e-12
     assert abs(output.penalty - policy) < 1e-12
     assert policy.abs() > 1e-4
+    assert_same_gradients(module, output.loss + output.penalty, cell + policy)
+
+
+def test_the_twin_of_the_benchmark_computes_the_same(batch):
+    module = made().train()
+    module.begin_stage(Learning(sampled=0, policy=0.0, prior_weight=0.0, own=0.1))
+    output = module(batch, torch.Generator().manual_seed(9))
+    cell, policy = shift_reduce_by_steps(module, sentences_of(batch), batch.targets)
+    assert abs(output.loss - cell) + abs(output.penalty - policy) < 1e-12
     assert_same_gradients(module, output.loss + output.penalty, cell + policy)
 
 
