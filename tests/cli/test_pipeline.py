@@ -113,6 +113,11 @@ def test_answers_that_were_never_evaluated_or_changed_since_are_said_so(run: Run
     Path("a.jsonl").write_text(Path("a.jsonl").read_text().replace(" 0}", " 1}"))
     told = good(run("report", "a.jsonl", "--no-figures"))
     assert "a.jsonl was changed after it was evaluated" in told.err
+    assert "were not found" not in good(run("report", "a.jsonl", "--data", "data", "--no-figures")).err
+    Path("a.jsonl.evaluation.json").unlink()
+    Path("a.jsonl.evaluation.json").mkdir()  # where nothing can be written the scores are shown all the same
+    told = good(run("evaluate", "a.jsonl", "--data", "data", "--no-ladder"))
+    assert "Not kept: a.jsonl.evaluation.json: this is a folder" in told.out
     Path("comparison.json").write_text('{"sides": [{}], "pairs": [], "fingerprint": ""}')
     assert "not a comparison of `pomona compare --json`" in run("report", "comparison.json").err
 
