@@ -218,3 +218,8 @@ def test_the_catalogue_has_what_the_folders_have() -> None:
     assert "Table 1" in catalogue.listing("papers")["listops_2018"]["places"]
     with pytest.raises(SpecError, match=r"there are no 'modles'\. Did you mean 'models'\?"):
         catalogue.listing("modles")
+
+
+# -- pages that are run as they are printed ----------------------------------------------------------------------------
+
+RUN = ["own_model.md", "own_split.md", "own_task.md", "own_vectors.md"]
