@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test browser chromium conformance bench docs tables lint clean
+.PHONY: demo test browser chromium conformance bench docs tables pictures lint clean
 
 demo: $(READY)
 	$(BIN)/pomona demo
@@ -39,6 +39,10 @@ docs: .venv/.docs
 # The tables of README.md and docs/models.md, from the code and results/.
 tables: $(READY)
 	$(BIN)/python docs/generated.py
+
+# The pictures of README.md and the docs: two small runs and a browser, about five minutes.
+pictures: $(READY) chromium
+	$(BIN)/python docs/pictures.py
 
 lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks docs

@@ -1,9 +1,9 @@
 """Run a page of the docs as a reader would: its files written, its Python executed, its commands called, in order.
 
-    `name.py`:          the block that follows is a file of this name
-    ```python           is executed; all blocks of a page share their names
-    ```sh               every line is a command; those of `pomona` are called, others must be among IGNORED
-    ```text             is what the block before it printed; `...` stands for anything, blanks do not count
+`name.py`:          the block that follows is a file of this name
+```python           is executed; all blocks of a page share their names
+```sh               every line is a command; those of `pomona` are called, others must be among IGNORED
+```text             is what the block before it printed; `...` stands for anything, blanks do not count
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import doctest
 import importlib
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from typer.testing import CliRunner
 import generated
 import pomona
 import reference
+from doc_pages import run_page
 from pomona.base.errors import SpecError
 from pomona.cli import catalogue
 from pomona.cli.main import app
@@ -40,13 +42,13 @@ def test_tables_are_up_to_date(page: Path) -> None:
     assert generated.filled(text) == text, f"{page.name} is out of date: run `make tables`"
 
 
-def test_the_readme_has_every_table_and_a_table_every_name() -> None:
+def test_the_readme_has_its_tables_and_the_catalogue_every_name() -> None:
     text = README.read_text(encoding="utf-8")
-    blocks = {found[2]: found[0] for found in generated.BLOCK.finditer(text)}
-    assert set(blocks) == {"tasks", "models", "measures", "map", "reproduced"}
-    for kind in ("tasks", "models", "measures"):
-        names = {name.partition("/")[0] for name in catalogue.listing(kind)}
-        assert set(re.findall(r"^\| `([\w-]+)` \|", blocks[kind], re.M)) == names
+    assert {found[2] for found in generated.BLOCK.finditer(text)} == {"map", "reproduced"}
+    page = generated.built("<!-- made: catalogue -->", "catalogue")
+    for kind in catalogue.KINDS:
+        part = page.partition(f"## {kind.capitalize()}\n")[2].partition("\n## ")[0]
+        assert set(re.findall(r"^\| `([\w/-]+)` \|", part, re.M)) == set(catalogue.listing(kind)), kind
     models = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `(\w+)` \| `[\w/-]+` \|", models, re.M)) == set(catalogue.listing("models"))
 
@@ -133,15 +135,35 @@ def test_every_page_is_in_the_table_of_contents() -> None:
 # -- what a reader would type ----------------------------------------------------------------------------------------
 
 
-def test_the_eight_lines_of_the_readme_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+TUTORIALS = [ROOT / "docs" / f"own_{what}.md" for what in ("model", "split", "task", "vectors")]
+
+
+@pytest.mark.parametrize("page", [README, *TUTORIALS], ids=lambda page: page.stem)
+def test_a_page_runs_as_it_is_printed(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every block: files are written, Python is executed, commands are called, and their output is compared."""
     monkeypatch.chdir(tmp_path)
-    (block,) = PYTHON.findall(README.read_text(encoding="utf-8"))
-    exec(compile(block, "README.md", "exec"), {})
-    shown = capsys.readouterr().out
-    assert "evaluator that opens" in shown
-    assert Path(shown.splitlines()[-1]).is_file()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    shutil.copytree(ROOT / "examples", "examples")
+    for registry in (TASKS, MODELS):  # what the page adds is gone afterwards
+        monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    known = set(sys.modules)
+    assert run_page(page) > 3
+    for name in set(sys.modules) - known:
+        if (tmp_path / f"{name}.py").exists():
+            del sys.modules[name]
+
+
+def test_a_page_with_wrong_output_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("```sh\npomona ls papers\n```\n\n```text\nlistops_2018\n...\nfair_nli_2019\n```\n")
+    with pytest.raises(
+        AssertionError, match=r"page\.md, line 5: 'fair_nli_2019' is not in what was printed, or not in this"
+    ):
+        run_page(page)
+    page.write_text("```sh\npomona lss\n```\n")
+    with pytest.raises(AssertionError, match="'pomona lss' ended with 2"):
+        run_page(page)
 
 
 PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if ">>> " in page.read_text(encoding="utf-8")]
@@ -218,8 +240,3 @@ def test_the_catalogue_has_what_the_folders_have() -> None:
     assert "Table 1" in catalogue.listing("papers")["listops_2018"]["places"]
     with pytest.raises(SpecError, match=r"there are no 'modles'\. Did you mean 'models'\?"):
         catalogue.listing("modles")
-
-
-# -- pages that are run as they are printed ----------------------------------------------------------------------------
-
-RUN = ["own_model.md", "own_split.md", "own_task.md", "own_vectors.md"]

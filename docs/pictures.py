@@ -1,0 +1,79 @@
+"""The pictures of README.md and the docs, made from the code: `make pictures` (about five minutes of one core).
+
+    tree.svg        an example with the value of every node            pomona show --svg
+    ladder.svg      baselines that see only part of the input          pomona ladder --plot
+    tre.svg         a fit, its bound and its shuffles                  TreFit.plot
+    report.png      the top of a report, and explorer.png its tree explorer, in Debian's chromium
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import pomona as pm
+
+PICTURES = Path(__file__).parent / "pictures"
+BUILD = Path(__file__).resolve().parents[1] / "build" / "pictures"
+RUNS = {  # two models that differ in what they can do: one is given the trees, one has to find its own
+    "treelstm": ["--model-set", "width=48", "--recipe", "epochs=3", "--recipe", "rate=0.01", "--recipe", "batch=128"],
+    "st_gumbel": ["--model-set", "width=32", "--recipe", "epochs=1", "--recipe", "rate=0.003"],
+}
+
+
+def pomona(*words: str) -> None:
+    command = Path(sys.executable).with_name("pomona")
+    subprocess.run([str(command), *words], check=True, stdout=subprocess.DEVNULL)
+
+
+def drawn() -> None:
+    """The pictures that need no browser."""
+    task = ["listops/d20s", "--data-seed", "1"]
+    pomona("show", *task, "-n", "1", "--svg", str(PICTURES / "tree.svg"))
+    pomona("ladder", "listops/d20s", "--size", "2000", "--plot", str(PICTURES / "ladder.svg"))
+    random = np.random.default_rng(0)
+    words = {name: random.normal(size=16) for name in ("red", "old", "wet", "big", "dog", "hat", "sky", "tea", "cup")}
+    phrases = [(first, second) for first in [*words][:4] for second in [*words][4:]]
+    vectors = [words[first] + words[second] + 0.3 * random.normal(size=16) for first, second in phrases]
+    pm.tre(vectors, phrases).plot().save(PICTURES / "tre.svg")
+
+
+def report() -> Path:
+    """A report of two small runs."""
+    for model, settings in RUNS.items():
+        run = str(BUILD / model)
+        common = ["--data", "listops/d20s", "--set", "train=20000", "--recipe", "longest=50", "--out", run, "--quiet"]
+        pomona("train", model, *common, *settings)
+        pomona("evaluate", run, "--data", "listops/d20s", "--set", "train=20000", "--size", "2000")
+    pomona("report", *(str(BUILD / model) for model in RUNS), "--out", str(BUILD / "report"))
+    return BUILD / "report" / "index.html"
+
+
+def photographed(page: Path) -> None:
+    """The report and its explorer, as a browser shows them."""
+    from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+
+    options = ChromeOptions()
+    options.binary_location = shutil.which("chromium") or ""
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"):
+        options.add_argument(argument)
+    with Chrome(options, ChromeService(shutil.which("chromedriver") or "")) as browser:
+        browser.set_window_size(1200, 800)
+        browser.get(page.resolve().as_uri())
+        time.sleep(4)
+        browser.save_screenshot(str(PICTURES / "report.png"))
+        browser.execute_script("document.getElementById('explorer').scrollIntoView()")
+        time.sleep(1)
+        browser.save_screenshot(str(PICTURES / "explorer.png"))
+
+
+if __name__ == "__main__":
+    PICTURES.mkdir(exist_ok=True)
+    drawn()
+    photographed(report())
+    print(*sorted(PICTURES.iterdir()), sep="\n")
