@@ -26,6 +26,20 @@ RUNS = {  # two models that differ in what they can do: one is given the trees, 
 }
 
 
+CHOOSE = """
+for (const [field, value] of [["which-run", 1], ["least-nesting", 3], ["least-length", 17]]) {
+  const input = document.getElementById(field);
+  if (input.tagName === "SELECT") input.selectedIndex = value; else input.value = value;
+  input.dispatchEvent(new Event("input", {bubbles: true}));
+  input.dispatchEvent(new Event("change", {bubbles: true}));
+}
+const order = document.getElementById("order");
+order.value = "shortest";
+order.dispatchEvent(new Event("change", {bubbles: true}));
+document.getElementById("explorer").scrollIntoView();
+"""
+
+
 def pomona(*words: str) -> None:
     command = Path(sys.executable).with_name("pomona")
     subprocess.run([str(command), *words], check=True, stdout=subprocess.DEVNULL)
@@ -33,8 +47,10 @@ def pomona(*words: str) -> None:
 
 def drawn() -> None:
     """The pictures that need no browser."""
-    task = ["listops/d20s", "--data-seed", "1"]
-    pomona("show", *task, "-n", "1", "--svg", str(PICTURES / "tree.svg"))
+    test = pm.generate("listops/d20s", "test", size=300)
+    BUILD.mkdir(parents=True, exist_ok=True)
+    pm.write(test[(test.nesting == 3) & (test.lengths >= 15) & (test.lengths <= 20)], BUILD / "examples.tsv")
+    pomona("show", str(BUILD / "examples.tsv"), "-n", "1", "--svg", str(PICTURES / "tree.svg"))
     pomona("ladder", "listops/d20s", "--size", "2000", "--plot", str(PICTURES / "ladder.svg"))
     random = np.random.default_rng(0)
     words = {name: random.normal(size=16) for name in ("red", "old", "wet", "big", "dog", "hat", "sky", "tea", "cup")}
@@ -67,8 +83,9 @@ def photographed(page: Path) -> None:
         browser.get(page.resolve().as_uri())
         time.sleep(4)
         browser.save_screenshot(str(PICTURES / "report.png"))
-        browser.execute_script("document.getElementById('explorer').scrollIntoView()")
-        time.sleep(1)
+        browser.set_window_size(1200, 1000)
+        browser.execute_script(CHOOSE)
+        time.sleep(2)
         browser.save_screenshot(str(PICTURES / "explorer.png"))
 
 
