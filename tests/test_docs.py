@@ -145,7 +145,8 @@ def test_a_page_runs_as_it_is_printed(page: Path, tmp_path: Path, monkeypatch: p
     monkeypatch.syspath_prepend(str(tmp_path))
     shutil.copytree(ROOT / "examples", "examples")
     for registry in (TASKS, MODELS):  # what the page adds is gone afterwards
-        monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+        entries = {entry.name: entry for entry in registry.entries()}
+        monkeypatch.setattr(registry, "_entries", entries)
     known = set(sys.modules)
     assert run_page(page) > 3
     for name in set(sys.modules) - known:

@@ -155,6 +155,5 @@ def marked(values: Mapping[str, float], x: str) -> Spec:
 
 def side_by_side(panels: Sequence[Spec], columns: int | None = None) -> Spec:
     """Panels in one row, or in rows of `columns`; each has a scale and a legend of its own."""
-    return {
-        "concat": list(panels), "columns": columns or len(panels), "resolve": {"scale": {"color": "independent"}}
-    }  # fmt: skip
+    own = {"color": "independent", "strokeDash": "independent"}
+    return {"concat": list(panels), "columns": columns or len(panels), "resolve": {"scale": own}}
