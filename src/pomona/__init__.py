@@ -37,6 +37,7 @@ _HOMES = {
     "certify": "fairness",
     "compare": "evaluation.comparison",
     "describe": "data.statistics",
+    "draw": "trees.drawing",
     "evaluate": "evaluation.subjects",
     "generate": "data.task",
     "ladder": "shortcuts.ladder",
@@ -85,7 +86,6 @@ _MOVED = {  # names that were here before, and their place now; they still work,
     "copy_ceiling": "shortcuts",
     "define_operator": "trees",
     "denote": "trees",
-    "draw": "trees",
     "effective_depth": "shortcuts.effective_depth",
     "fair_for": "fairness",
     "fold": "fairness",
@@ -135,6 +135,7 @@ if TYPE_CHECKING:
     from pomona.training.predict import predict, represent
     from pomona.training.recipe import Recipe
     from pomona.training.run import Run
+    from pomona.trees.drawing import draw
     from pomona.trees.forest import Forest
 
     task, model, paper = TASKS.add, MODELS.add, PAPERS.add

@@ -13,6 +13,7 @@ import typer
 
 from pomona.base.errors import PomonaError
 from pomona.base.extras import extras_named
+from pomona.base.progress import silence
 from pomona.cli import terminal
 from pomona.cli.verbs import CONTEXT, Program
 
@@ -53,14 +54,19 @@ def main() -> None:
     gc.set_threshold(100_000)  # imports create many objects that stay; searching them for garbage takes 0.1 s,
     atexit.register(gc.freeze)  # and 0.2 s at the end of the process, which frees all of them anyway
     terminal.show_what_can_be_shown()
+    silence()  # commands show their own progress
     signal.signal(signal.SIGTERM, _terminate)
     try:
         with extras_named():
             app()
     except PomonaError as error:
-        terminal.err.print(f"[bold red]{type(error).__name__}[/]: {terminal.plain(error)}")
+        place = _place_of(error) if error.__cause__ is not None else ""  # of a rule or module of the user's
+        where = f" ({terminal.plain(place)})" if place and place not in str(error) else ""
+        terminal.err.print(f"[bold red]{type(error).__name__}[/]: {terminal.plain(error)}{where}")
         sys.exit(terminal.BAD_INPUT)
     except (OSError, MemoryError) as error:  # a path that is too long, a disk or a memory that is full
+        if _place_of(error):
+            _report_users_error(error)
         terminal.err.print(f"[bold red]{type(error).__name__}[/]: {terminal.plain(_what_the_system_said(error))}")
         sys.exit(terminal.BAD_INPUT)
     except SystemExit as ending:  # typer also ends interrupted commands and those with a closed pipe in this way
@@ -72,7 +78,26 @@ def main() -> None:
             terminal.err.print(f"{words[ending.code]}; nothing half-written was left behind.")
         raise
     except Exception as error:
+        if _place_of(error):
+            _report_users_error(error)
         _report_bug(error)
+
+
+def _place_of(error: BaseException) -> str:
+    from pomona.cli.user_code import place_of  # only when something went wrong
+
+    return place_of(error)
+
+
+def _report_users_error(error: Exception) -> NoReturn:
+    """A task, model, measure or function of the user's own failed: one line with its file and line."""
+    words = " ".join(str(error).split())[:300]
+    path = _kept_traceback(error, "pomona-error-")
+    terminal.err.print(
+        f"[bold red]Your own code failed[/] at {terminal.plain(_place_of(error))}: {type(error).__name__}: "
+        f"{terminal.plain(words)} [dim](traceback: {terminal.plain(path)})[/]"
+    )
+    sys.exit(terminal.BAD_INPUT)
 
 
 def _terminate(*_: Any) -> NoReturn:
@@ -90,21 +115,27 @@ def _what_the_system_said(error: OSError | MemoryError) -> str:
 
 def _report_bug(error: Exception) -> NoReturn:
     """What nobody foresaw: one line with the file that was at hand, and the traceback in a file."""
+    kept = _kept_traceback(error, "pomona-bug-")
+    path = _file_at_hand(error)
+    reading = f" with {terminal.plain(path)}" if path else ""
+    terminal.err.print(
+        f"[bold red]A bug in Pomona[/]{reading}: {type(error).__name__}: {terminal.plain(error)}\n"
+        f"The traceback is in {terminal.plain(kept)}; please report it, with what you did and the file."
+    )
+    sys.exit(terminal.BUG)
+
+
+def _kept_traceback(error: Exception, prefix: str) -> str:
+    """The file to which the command and the traceback were written."""
     import tempfile
     import traceback
 
     lines = [f"pomona {' '.join(map(ascii, sys.argv[1:]))}\n", *traceback.format_exception(error)]
     with tempfile.NamedTemporaryFile(
-        "w", prefix="pomona-bug-", suffix=".txt", encoding="utf-8", errors="replace", delete=False
+        "w", prefix=prefix, suffix=".txt", encoding="utf-8", errors="replace", delete=False
     ) as file:
         file.writelines(lines)
-    path = _file_at_hand(error)
-    reading = f" with {terminal.plain(path)}" if path else ""
-    terminal.err.print(
-        f"[bold red]A bug in Pomona[/]{reading}: {type(error).__name__}: {terminal.plain(error)}\n"
-        f"The traceback is in {terminal.plain(file.name)}; please report it, with what you did and the file."
-    )
-    sys.exit(terminal.BUG)
+    return file.name
 
 
 def _file_at_hand(error: BaseException) -> str:

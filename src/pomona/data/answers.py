@@ -50,6 +50,10 @@ class Answers:
     given: npt.NDArray[np.int64]
     trees: Forest | None = None
 
+    def __repr__(self) -> str:
+        unread = int((self.given < 0).any(axis=1).sum())
+        return f"Answers({self.name}: {len(self.given):,} examples, {unread:,} unparsed)"
+
 
 def asked(corpus: Corpus) -> npt.NDArray[np.int64]:
     """The right answers, one column a question; a target that joins the values of the roots ("6,2") is split."""

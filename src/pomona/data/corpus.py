@@ -19,52 +19,28 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from pomona.base import notebook
 from pomona.base.arrays import Bools, Ints
 from pomona.base.compiled import compiled, inlined
 from pomona.base.errors import FormatError
 from pomona.base.randomness import mix
+from pomona.data.example import Example as Example
+from pomona.data.example import Outcome as Outcome
 from pomona.trees import brackets
 from pomona.trees.forest import Forest, gather
 from pomona.trees.operators import OPERATORS, LeafValues, Operator, dependency, dependency_of, evaluate, needs_values
-from pomona.trees.values import Value, distinct, labels_of, position_type, renumber, value_of_text
-
-Outcome: TypeAlias = Value
+from pomona.trees.values import distinct, labels_of, position_type, renumber, value_of_text
 
 # The parts of an example in files; the columns that a task adds must have other names.
 FIELDS = {
     "id", "tokens", "text", "target", "tree", "trees", "symbols", "parents", "values", "links",
     "length", "nesting", "dependency",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class Example:
-    """One example: tokens, trees (a Forest; ORCHARD has two), the value of every node in order, target and key."""
-
-    tokens: tuple[str, ...]
-    trees: Forest
-    values: tuple[Outcome | None, ...]
-    target: tuple[Outcome, ...]
-    key: str
-    id: str
-    length: int
-    nesting: int
-    dependency: int
-
-    @property
-    def text(self) -> str:
-        return " ".join(self.tokens)
-
-    def __repr__(self) -> str:
-        from pomona.trees.drawing import draw
-
-        answer = ", ".join(str(part) for part in self.target)
-        return f"{self.text}{f'  ->  {answer}' if self.target else ''}\n{draw(self.trees, self.values)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,9 +181,20 @@ class Corpus:
         return (self._example(row) for row in range(len(self)))
 
     def __repr__(self) -> str:
+        return f"Corpus({self._name}: {len(self):,} examples, {len(self.tokens):,} tokens)"
+
+    def _repr_html_(self) -> str:
+        first = [[example.text, example.answer, example.nesting] for example in self[:5]]
+        about = f"{len(self):,} examples, {len(self.tokens):,} tokens"
+        labels = ", ".join(f"{name}: {count:,}" for name, count in self.labels().items() if count)
+        more = [f"answers: {labels}"] if labels else []
+        rows = notebook.table(["example", "answer", "nesting"], first)
+        return notebook.page(notebook.heading(self._name, about, *more), rows)
+
+    @property
+    def _name(self) -> str:
         what = self.origin.get("task") or self.origin.get("path") or "corpus"
-        split = f", {self.origin['split']}" if "split" in self.origin else ""
-        return f"Corpus({what}{split}: {len(self):,} examples, {len(self.tokens):,} tokens)"
+        return f"{what}, {self.origin['split']}" if "split" in self.origin else str(what)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Corpus]) -> Corpus:

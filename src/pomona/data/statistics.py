@@ -63,6 +63,12 @@ class Description:
     binary_depth: Spread
     fingerprint: str
 
+    def __repr__(self) -> str:
+        return (
+            f"Description({self.rows:,} rows, {self.distinct:,} distinct, {self.tokens:,} tokens; mean length "
+            f"{self.length.mean:.1f}, nesting {self.nesting.mean:.1f}; as_dict() has everything)"
+        )
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 

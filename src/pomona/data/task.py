@@ -21,6 +21,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -28,6 +29,7 @@ import numpy.typing as npt
 
 from pomona.base.arrays import Ints
 from pomona.base.errors import PomonaError, SpecError, SplitError, did_you_mean
+from pomona.base.progress import shown
 from pomona.base.randomness import stream_key
 from pomona.base.registry import Registry, settings_of
 from pomona.data.corpus import Corpus, Example, Outcome
@@ -266,17 +268,25 @@ def generate(
     *,
     workers: int = 1,
     chunk: int = 1 << 20,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     **settings: Any,
 ) -> Corpus:
     """The examples of one split of a task: the same for any number of workers and any chunk size.
+
+    `progress` is called with the number of rows of each chunk; by default progress is shown where that is possible
+    (`base.progress`), and with False nowhere.
 
     >>> generate("listops/d20s", split="test", seed=7, size=2).origin["split"]
     'test'
     """
     task = name if isinstance(name, Task) else TASKS.build(name, settings)
-    parts = chunks(task, split, seed, size, workers=workers, chunk=chunk, listeners=Listeners(built=progress))
-    return Corpus.concatenate(list(parts))
+    parts = partial(chunks, task, split, seed, size, workers=workers, chunk=chunk)
+    if progress is False or callable(progress):
+        return Corpus.concatenate(list(parts(listeners=Listeners(built=progress or None))))
+    _check_split(task, split)
+    work = sum(task.shares(split).values()) + (task.sizes[split] if size is None else size)
+    with shown(f"{task.name} {split}", work) as step:
+        return Corpus.concatenate(list(parts(listeners=Listeners(step, step))))
 
 
 def stream(name: str | Task, split: str = "train", seed: int = 0, **settings: Any) -> Iterator[Example]:

@@ -61,6 +61,11 @@ class Verification:
     def holds(self) -> bool:
         return not self.problems
 
+    def __repr__(self) -> str:
+        rows = sum(count for _, _, count, _ in self.files)
+        first = f", first {str(self.problems[0])[:200]}" if self.problems else ""
+        return f"Verification({len(self.files)} files, {rows:,} rows, {len(self.problems):,} problems{first})"
+
 
 def files_in(paths: Iterable[str | Path]) -> list[Path]:
     """The named files, and the corpora in the named folders, in order of name."""

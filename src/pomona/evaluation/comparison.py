@@ -18,6 +18,7 @@ from itertools import combinations
 from statistics import NormalDist
 from typing import Any
 
+from pomona.base import notebook
 from pomona.base.errors import MeasureError
 from pomona.data.groups import groups_of
 from pomona.evaluation.accuracy import wilson
@@ -92,6 +93,23 @@ class Comparison:
             "sides": [side.as_dict() for side in self.sides], "pairs": [pair.as_dict() for pair in self.pairs],
             "notes": list(self.notes),
         }  # fmt: skip
+
+    def __repr__(self) -> str:
+        sides = ", ".join(f"{side.name} {side.accuracy.value:.1%}" for side in self.sides[:4])
+        more = f" and {len(self.sides) - 4} more" if len(self.sides) > 4 else ""
+        return f"Comparison({sides}{more} on {self.rows:,} examples; print it for the tests)"
+
+    def _repr_html_(self) -> str:
+        sides = [
+            [side.name, f"{side.accuracy.value:.2%}", notebook.bar(side.accuracy.value), _between(side.accuracy)]
+            for side in self.sides
+        ]
+        pairs = [[f"{pair.first} - {pair.second}", in_words(pair)] for pair in self.pairs]
+        return notebook.page(
+            notebook.heading(f"Comparison on {self.corpus}", *self.notes),
+            notebook.table(["model", "right", "", "95 % interval"], sides),
+            notebook.table(["pair", "difference"], pairs),
+        )
 
     def __str__(self) -> str:
         lines = [f"{self.corpus}"]

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pomona.base import notebook
 from pomona.base.arrays import Bools
 from pomona.base.errors import MeasureError
 from pomona.data.answers import Answers, all_asked
@@ -196,6 +197,33 @@ class Evaluation:
             "measures": {name: dict(values) for name, values in self.measures.items()},
             "notes": list(self.notes),
         }
+
+    def __repr__(self) -> str:
+        return f"Evaluation({self.name} on {self.corpus!r}: {self._share}; print it for more)"
+
+    @property
+    def _share(self) -> str:
+        low, high = self.accuracy.interval
+        return f"{self.accuracy.value:.2%} right ({low:.2%} to {high:.2%})"
+
+    def _repr_html_(self) -> str:
+        groups = [
+            [group.name, f"{group.accuracy:.1%}", notebook.bar(group.accuracy), f"{group.rows:,}"]
+            for group in self.by("nesting")
+        ]
+        counts = f"{self._share}; {self.wrong:,} wrong, {self.unparsed:,} unparsed of {len(self):,}"
+        parts: list[str] = [
+            notebook.heading(f"{self.name} on {self.corpus!r}", counts, *map(str, self.depths)),
+            notebook.table(["nesting", "right", "", "examples"], groups),
+        ]
+        measured = [
+            [name, key.replace("_", " "), value]
+            for name, values in self.measures.items()
+            for key, value in values.items()
+        ]
+        parts += [notebook.table(["measure", "", "value"], measured)] if measured else []
+        parts += [self.ladder._repr_html_()] if self.ladder is not None else []
+        return notebook.page(*parts, notebook.heading("", *self.notes) if self.notes else "")
 
     def __str__(self) -> str:
         low, high = self.accuracy.interval

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pomona.base import notebook
 from pomona.base.arrays import Bools
 from pomona.base.errors import FairnessError, FormatError
 from pomona.base.files import read_bytes, write_json
@@ -36,6 +37,7 @@ from pomona.trees.values import exact_key, from_json
 
 LISTED = 100_000  # violations of Definition 2 listed at most; the coverage counts all of them
 _VERSION = "pomona certificate 1"
+_SHOWN = 10  # functions and facts in a notebook
 
 
 class Witness(NamedTuple):
@@ -105,6 +107,24 @@ class Certificate:
         verdict = "fair" if self.fair else f"unfair: {self.missing:,} facts missing, {len(self.conflicts):,} conflicts"
         against = "its own domains" if self.test is None else f"{self.test:,} test examples"
         return f"Certificate({verdict}; {self.train:,} training examples against {against})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [covered.function, f"{covered.needed:,}", f"{covered.shown:,}", f"{covered.needed - covered.shown:,}"]
+            for covered in self.coverage[:_SHOWN]
+        ]
+        lines = [repr(self).removeprefix("Certificate(").removesuffix(")")]
+        if self.answered is not None and self.test is not None:
+            lines.append(f"a learner that only remembers answers {self.answered:,} of {self.test:,} test examples")
+        facts = [
+            *(["missing", fact.function, ", ".join(map(str, fact.inputs))] for fact in self.violations[:_SHOWN]),
+            *(["two outputs", fact.function, ", ".join(map(str, fact.inputs))] for fact in self.conflicts[:_SHOWN]),
+        ]
+        return notebook.page(
+            notebook.heading("FAIR" if self.fair else "UNFAIR", *lines),
+            notebook.table(["function", "inputs needed", "shown", "missing"], rows),
+            notebook.table(["fact", "function", "inputs"], facts) if facts else "",
+        )
 
     def save(self, path: str | Path) -> None:
         """Write the certificate as JSON."""

@@ -82,6 +82,9 @@ class ComposedValues:
     composed: npt.NDArray[np.int32]  # the value of every node, as a number in `facts.values`; UNKNOWN if undefined
     gold: npt.NDArray[np.int32]
 
+    def __repr__(self) -> str:
+        return f"ComposedValues({int(self.right.sum()):,} of {len(self.corpus):,} examples right)"
+
     @cached_property
     def right(self) -> Bools:
         """[examples]: every root has the value that the corpus gives it."""

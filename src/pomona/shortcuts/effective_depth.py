@@ -119,6 +119,9 @@ class EffectiveDepth:
         )
         return words if self.fits else f"{words}. Not an exact match: {'; '.join(self.unlike)}"
 
+    def __repr__(self) -> str:
+        return f"EffectiveDepth({self.sentence})"
+
     def __str__(self) -> str:
         lines = [self.sentence]
         if max(share.share for share in self.mixture.shares) < ALONE:

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pomona.base import notebook
 from pomona.base.arrays import Floats
 from pomona.base.errors import MeasureError
 from pomona.data.answers import all_asked, asked
@@ -65,6 +66,15 @@ class Ladder:
             if rung.name == name:
                 return rung
         raise KeyError(f"no rung is called {name!r}; there are {', '.join(rung.name for rung in self.rungs)}")
+
+    def __repr__(self) -> str:
+        best = max(self.rungs, key=lambda rung: -1.0 if np.isnan(rung.accuracy) else rung.accuracy)
+        return f"Ladder({self.corpus}: {len(self.rungs)} rungs, the best is {best.name!r} with {best.accuracy:.1%})"
+
+    def _repr_html_(self) -> str:
+        rows = [[rung.name, _percent(rung), notebook.bar(rung.accuracy), rung.sees] for rung in self.rungs]
+        heading = notebook.heading(f"Baselines on {self.corpus}", f"learnt from {self.learnt_from}")
+        return notebook.page(heading, notebook.table(["baseline", "right, %", "", "what it sees"], rows))
 
     def __str__(self) -> str:
         width = max(len(rung.name) for rung in self.rungs)

@@ -43,6 +43,9 @@ class Rung:
     right: npt.NDArray[np.float64]
     answers: Positions | None = None
 
+    def __repr__(self) -> str:
+        return f"Rung({self.name!r}: {self.accuracy:.1%} right)"
+
     @property
     def per_question(self) -> tuple[float, ...]:
         """Accuracy on each question (ORCHARD: first tree, second tree)."""

@@ -54,7 +54,7 @@ from pomona.training.predict import answer, answer_batches, memory_errors
 from pomona.training.recipe import Recipe
 from pomona.training.run import Run, environment, opened
 from pomona.training.schedules import cooled, learning_rate
-from pomona.training.speed import Speed
+from pomona.training.speed import Speed, watched
 from pomona.training.staging import Part, stages_of, told
 
 EPSILON = 1e-8  # Adam's default
@@ -84,12 +84,13 @@ def train(
     device: str | None = None,
     threads: int = 1,
     save_every: float = 60.0,
-    progress: Report | None = None,
+    progress: Report | bool | None = None,
     after: Run | None = None,
 ) -> Run:
     """Train a recipe in a folder until it is finished, or resume the run that is there.
 
-    The state is saved every `save_every` seconds; `progress` is called after every step. A new run may begin where a
+    The state is saved every `save_every` seconds. `progress` is called after every step; by default it is shown where
+    that is possible (`base.progress`), and with False nowhere. A new run may begin where a
     shorter one stood before its rate fell (`after`; see `Recipe.extends`), and ends with the same bits as without it.
     """
     model = model_of(recipe)
@@ -103,8 +104,8 @@ def train(
             run.write("environment.json", environment(device=where, threads=threads))
             if after is not None and not (run.folder / STATE).exists():
                 begin_from(run, after)
-            with memory_errors(recipe):
-                Trainer(run, torch.device(where), save_every, progress).train()
+            with memory_errors(recipe), watched(f"{recipe.model} on {recipe.data}", progress) as report:
+                Trainer(run, torch.device(where), save_every, report).train()
     return run
 
 

@@ -33,6 +33,10 @@ class Predictions:
     trees: Forest | None = None
     vocabulary: tuple[str, ...] = ()  # the words that the model knows, where they were recorded
 
+    def __repr__(self) -> str:
+        trees = ", with trees" if self.trees is not None else ""
+        return f"Predictions({len(self.logits):,} examples, {len(self.outcomes):,} possible answers{trees})"
+
     @cached_property
     def answers(self) -> npt.NDArray[np.int64]:
         """Positions in `outcomes`, [rows] or [rows, answers]."""

@@ -20,7 +20,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 from xml.sax.saxutils import escape
 
 from pomona.base.arrays import Ints
@@ -124,11 +124,28 @@ class _Labels:
         return f"{prefix}{self._name(node)}{self._mark(node)}"
 
 
+class Drawable(Protocol):
+    """What has trees and their values: an Example."""
+
+    @property
+    def trees(self) -> Forest: ...
+    @property
+    def values(self) -> Sequence[Any]: ...
+
+
+def _trees_of(thing: Any, values: Sequence[Any] | Ints | None) -> tuple[Forest, Sequence[Any] | Ints | None]:
+    if isinstance(thing, Forest):
+        return thing, values
+    if isinstance(getattr(thing, "trees", None), Forest) and hasattr(thing, "values"):
+        return thing.trees, thing.values if values is None else values
+    raise TreeError(f"trees are a Forest or an Example; got {type(thing).__name__}")
+
+
 # -- the terminal ----------------------------------------------------------------------------------------------------
 
 
 def draw(
-    forest: Forest,
+    forest: Forest | Drawable,
     values: Sequence[Any] | Ints | None = None,
     *,
     color: bool = False,
@@ -137,9 +154,10 @@ def draw(
 ) -> str:
     """The trees as text, at most `width` columns (default: 100) and `height` lines a tree. Several trees are numbered.
 
-    `values` has one entry for each node, in the order of `denote`. With `color`, ANSI codes distinguish names, values
-    and lines.
+    Of an Example, its trees are drawn with its values. Otherwise `values` has one entry for each node, in the order of
+    `denote`. With `color`, ANSI codes distinguish names, values and lines.
     """
+    forest, values = _trees_of(forest, values)
     labels = _Labels(forest, values)
     columns_kept = max(WIDTH if width is None else width, 2 * _LEAST)
     drawn: list[str] = []
@@ -275,17 +293,18 @@ class _Part:
 
 
 def svg(
-    forest: Forest,
+    forest: Forest | Drawable,
     values: Sequence[Any] | Ints | None = None,
     *,
     title: str | None = None,
     limit: int = 400,
     trees: int = 12,
 ) -> str:
-    """The trees side by side in one SVG: the first `trees` trees, at most `limit` nodes of each.
+    """The trees (or those of an Example) side by side in one SVG: the first `trees` of them, `limit` nodes of each.
 
     As a file, it follows the reader's light or dark setting; inside a page, it takes the colour of the text around it.
     """
+    forest, values = _trees_of(forest, values)
     labels = _Labels(forest, values)
     shown = min(len(forest), max(trees, 1))
     body: list[str] = []
