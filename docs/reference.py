@@ -16,7 +16,7 @@ from pomona.cli.verbs import Verbs
 from tables import table
 
 TOPICS: dict[str, tuple[str, ...]] = {  # every public name stands under one topic; a test checks that
-    "Data": ("generate", "read", "write", "verify", "describe", "Corpus", "Example", "Forest"),
+    "Data": ("generate", "read", "write", "verify", "describe", "draw", "Corpus", "Example", "Forest"),
     "Is the test fair, and what do shortcuts score?": ("certify", "Certificate", "ladder"),
     "Models and runs": ("train", "Recipe", "Run", "sweep", "predict", "represent"),
     "What a model's answers show": ("evaluate", "Evaluation", "compare", "measure", "Score", "report"),

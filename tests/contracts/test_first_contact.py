@@ -118,7 +118,7 @@ def test_results_are_tables_in_a_notebook() -> None:
         assert len(results()[name]._repr_html_()) < 60_000, name
     page = Tags(results()["Evaluation"]._repr_html_()).text
     assert f"{results()['Evaluation'].accuracy.value:.2%}" in page
-    assert str(results()["EffectiveDepth"]) in page
+    assert results()["EffectiveDepth"].sentence in page
     assert all(rung.name in page for rung in results()["Ladder"].rungs)
 
 

@@ -123,10 +123,19 @@ def training_for(corpus: Corpus) -> Corpus | None:
     return generate(task, split="train", seed=int(corpus.origin.get("seed", 0)))
 
 
+def data_folder() -> Path:
+    """The folder of the papers' data: POMONA_DATA, by default ../shared/data."""
+    return Path(os.environ.get("POMONA_DATA", "../shared/data"))
+
+
+def has_data_file(path: str) -> bool:
+    """Whether `data_file` finds this file."""
+    return Path(path).is_file() or (data_folder() / path).is_file()
+
+
 def data_file(path: str) -> Path:
-    """A file of a paper's data: at this path, or under the folder POMONA_DATA (default: ../shared/data)."""
-    candidates = [Path(path), Path(os.environ.get("POMONA_DATA", "../shared/data")) / path]
-    for candidate in candidates:
-        if candidate.is_file():
-            return candidate
-    raise FormatError("there is no such file here or under the data folder; set POMONA_DATA to it", path=candidates[1])
+    """A file of a paper's data: at this path, or under the data folder."""
+    if not has_data_file(path):
+        message = "there is no such file here or under the data folder; set POMONA_DATA to it"
+        raise FormatError(message, path=data_folder() / path)
+    return Path(path) if Path(path).is_file() else data_folder() / path

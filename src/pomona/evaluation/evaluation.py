@@ -213,7 +213,7 @@ class Evaluation:
         ]
         counts = f"{self._share}; {self.wrong:,} wrong, {self.unparsed:,} unparsed of {len(self):,}"
         parts: list[str] = [
-            notebook.heading(f"{self.name} on {self.corpus!r}", counts, *map(str, self.depths)),
+            notebook.heading(f"{self.name} on {self.corpus!r}", counts, *(line for depth in self.depths for line in str(depth).splitlines())),
             notebook.table(["nesting", "right", "", "examples"], groups),
         ]
         measured = [

@@ -89,6 +89,7 @@ class Model:
 
     name: ClassVar[str]
     example: ClassVar[str] = "listops/d20s"  # a task that it can be trained on
+    given_trees: ClassVar[bool] = False  # True if the trees of its output are the gold ones that it was given
     gpu: ClassVar[bool] = True  # False if it can be computed on the processor only
     answer_positions: ClassVar[int] = 1 << 13  # the most positions of a batch when answering
     stage_settings: ClassVar[type | None] = None  # a frozen dataclass: what a stage may tell `module.begin_stage`

@@ -26,6 +26,7 @@ from pomona.base.errors import FormatError, RunError, SpecError, did_you_mean
 from pomona.base.files import write_json
 from pomona.base.registry import Registry
 from pomona.data.corpus import Corpus
+from pomona.data.sources import data_folder, has_data_file
 from pomona.evaluation.measure import with_measures
 from pomona.evaluation.records import keep, kept_evaluations
 from pomona.evaluation.subjects import Reading, answer, evaluate_answered
@@ -111,6 +112,8 @@ class Plan:
     ) -> Run | None:
         """The finished run of a recipe in folder `name`, evaluated on every test with these measures; None if it is
         not finished and may not be trained now."""
+        there = tuple(path for path in recipe.exclude if path not in missing_files(self.paper))
+        recipe = dataclasses.replace(recipe, exclude=there)
         folder = self.home / name
         run = Run.read(folder) if (folder / "recipe.json").exists() else None
         if run is not None and run.recipe != recipe:
@@ -153,6 +156,7 @@ class Paper:
     title: ClassVar[str]
     places: ClassVar[tuple[str, ...]]  # the tables, figures and experiments that can be asked for
     claims: ClassVar[tuple[Claim, ...]] = ()  # judged by `papers.claims`; they open the paper's page
+    files: ClassVar[Mapping[str, str]] = {}  # files of the paper's data: path under the data folder, what it contains
 
     def measure(self, plan: Plan) -> dict[str, Any]:
         """`cells`, and whatever else a reader needs; all plain JSON values."""
@@ -178,16 +182,30 @@ def reproduce(paper: str, *, out: str | Path | None = None, **options: Unpack[Op
     before = _read(out)
     if before.get("paper", chosen.title) != chosen.title:
         raise FormatError(f"{out} holds results of {before['paper']!r}, not of {paper}; name another file")
+    missing = missing_files(paper)
+    for path, content in missing.items():
+        plan.say(
+            f"{path} is not here: {content}. Put it in {data_folder() / path}, or set POMONA_DATA to the folder that has "
+            "it. Until then our own test split stands in for it, and the results are shown but not kept."
+        )
     measured = chosen.measure(dataclasses.replace(plan, known=_known(before, plan.budget)))
     known_rows = {cell["row"] for cell in measured["cells"]}
     for row in plan.rows:
         if row not in known_rows:
             raise SpecError(f"{paper} has no row {row!r}. {did_you_mean(row, sorted(known_rows))}")
-    results = {"paper": chosen.title, "environment": environment(threads=plan.threads), **measured}
+    now = environment(threads=plan.threads)
+    where_measured = now if plan.train_missing else before.get("environment", now)  # without training, as it was
+    results = {"paper": chosen.title, "environment": where_measured, **measured}
     results = _merged(before, results, plan.budget)
-    if out is not None:
+    if out is not None and not missing:
         write_json(out, results)
     return results
+
+
+def missing_files(paper: str) -> dict[str, str]:
+    """The files of a paper's data that are not there, and what each contains."""
+    files = PAPERS.entry(paper)[0].kind.files
+    return {path: content for path, content in files.items() if not has_data_file(path)}
 
 
 def _known(before: Mapping[str, Any], budget: str) -> dict[str, list[dict[str, Any]]]:

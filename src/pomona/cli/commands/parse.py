@@ -35,6 +35,7 @@ def parse(
     corpus = corpus_of_trees(brackets.read(text))
     gold = binarise(corpus.forest)
 
+    from pomona.training.checkpoints import model_of
     from pomona.training.predict import predict
 
     predictions = predict(trained, corpus, which=weights)
@@ -46,20 +47,24 @@ def parse(
     if as_json:
         terminal.emit_json(
             {"text": text, "answer": answer, "truth": truth, "tree": chosen, "gold": brackets.write(gold)[0],
-             "f1": agreement}
+             "f1": agreement, "given": model_of(trained.recipe).given_trees}
         )  # fmt: skip
         return
     terminal.out.print(f"truth {terminal.plain(truth)}, {terminal.plain(trained.recipe.model)} says "
                        f"[bold]{terminal.plain(answer)}[/bold]")  # fmt: skip
     if predictions.trees is None or chosen is None:
         terminal.out.print(f"{terminal.plain(trained.recipe.model)} builds no tree; the gold one is")
-        terminal.out.print(terminal.plain(draw(gold)))
+        terminal.out.print(terminal.plain(draw(gold), lines=True))
         return
     if agreement is not None:
         terminal.out.print(f"F1 of the two trees {agreement:.1%}")
     mine, theirs = draw(predictions.trees).splitlines(), draw(gold).splitlines()
-    width = max(map(len, [*mine, "chosen"])) + 4
-    terminal.out.print(f"[bold]{'chosen':<{width}}gold[/bold]")
+    model = model_of(trained.recipe)
+    how = "given" if model.given_trees else "chosen"
+    if model.given_trees:
+        terminal.out.print(f"{terminal.plain(trained.recipe.model)} is given the gold tree; it chooses none")
+    width = max(map(len, [*mine, how])) + 4
+    terminal.out.print(f"[bold]{how:<{width}}gold[/bold]")
     for place in range(max(len(mine), len(theirs))):
         left = mine[place] if place < len(mine) else ""
         right = theirs[place] if place < len(theirs) else ""

@@ -39,7 +39,7 @@ def reproduce(
     Example: [bold]pomona reproduce listops_2018 --budget smoke[/bold]
     """
     from pomona.papers.claims import judged
-    from pomona.papers.reproduce import PAPERS
+    from pomona.papers.reproduce import PAPERS, missing_files
     from pomona.papers.reproduce import reproduce as run_reproduction
 
     where = [f"Table {number}" for number in table or []] + [f"Figure {number}" for number in figure or []]
@@ -56,16 +56,19 @@ def reproduce(
         say=lambda text: terminal.err.print(terminal.plain(text)),
     )
     claims = judged(PAPERS.entry(paper)[0].kind, reproduced)
+    if missing_files(paper):
+        out = None  # it was not written
     if as_json:
         terminal.emit_json({**reproduced, "claims": claims})
         return
-    _print(reproduced, where, row or [])
-    _print_claims(claims)
+    smoke = ", SMOKE TEST: a few steps on few examples, to see that everything runs" if budget == "smoke" else ""
+    _print(reproduced, f"{reproduced['paper']}{smoke}", where, row or [])
+    _print_claims(claims, smoke)
     if out is not None:
         terminal.out.print(f"Wrote {terminal.plain(out)}")
 
 
-def _print(reproduced: dict[str, Any], where: list[str], only: list[str]) -> None:
+def _print(reproduced: dict[str, Any], title: str, where: list[str], only: list[str]) -> None:
     """The cells of these tables and rows (all, if there are none), then baselines and the paper's answer."""
     rows = [
         (cell["where"], cell["row"], cell["column"], *(_number(cell[key]) for key in _NUMBERS), cell["runs"])
@@ -73,7 +76,7 @@ def _print(reproduced: dict[str, Any], where: list[str], only: list[str]) -> Non
         if (not where or cell["where"] in where) and (not only or cell["row"] in only)
     ]
     columns = ["", "row", "column", "paper", "ours", "deviation", "low", "high", "runs"]
-    terminal.out.print(terminal.table(terminal.plain(reproduced["paper"]), columns, rows, left=3))
+    terminal.out.print(terminal.table(terminal.plain(title), columns, rows, left=3))
     if "ladder" in reproduced:
         rungs = [(name, _number(value)) for name, value in reproduced["ladder"].items()]
         title = "Baselines that see only part of the input, on the same test set"
@@ -82,12 +85,12 @@ def _print(reproduced: dict[str, Any], where: list[str], only: list[str]) -> Non
         terminal.out.print(terminal.plain(reproduced["answer"]))
 
 
-def _print_claims(claims: list[dict[str, str]]) -> None:
+def _print_claims(claims: list[dict[str, str]], more: str) -> None:
     """What the numbers, new and old, say of each claim of the paper."""
     if claims:
         columns = ["claim", "printed", "ours", "verdict"]
         rows = [[terminal.plain(claim[column]) for column in columns] for claim in claims]
-        terminal.out.print(terminal.table("What the paper claims", columns, rows, left=4))
+        terminal.out.print(terminal.table(f"What the paper claims{more}", columns, rows, left=4))
 
 
 _NUMBERS = ("printed", "measured", "deviation", "low", "high")

@@ -23,6 +23,7 @@ from pomona.models.sentence_model import SentenceTreeModel
 class TreeLSTMModel(SentenceTreeModel):
     """A TreeLSTM that is given the gold trees."""
 
+    given_trees = True
     leaf_deviation: float = 0.1  # of the first leaf vectors; 1.0, as in the paper's code, learns far more slowly
 
     def build(self, shape: Shape) -> nn.Module:

@@ -15,7 +15,7 @@ import numpy as np
 
 from pomona.data import formats
 from pomona.data.corpus import Corpus
-from pomona.data.sources import data_file
+from pomona.data.sources import data_file, has_data_file
 from pomona.data.task import corpus_of_trees, generate
 from pomona.evaluation import parse_f1 as f1
 from pomona.evaluation import random_trees
@@ -54,10 +54,11 @@ class ListOps2018(Paper):
     title = "ListOps: A Diagnostic Dataset for Latent Tree Learning"
     places = ("Table 1", "Table 2", "Table 3", "Figure 2", "Figure 3", "Figure 4", "agreement", "latent")
     claims = CLAIMS
+    files = {TEST: "the paper's test set, 10,000 lines of an answer, a tab and an expression"}
 
     def measure(self, plan: Plan) -> dict[str, Any]:
         runs, bigger, latent = _table_runs(plan), _bigger_runs(plan), latent_runs(plan)
-        test = formats.read(data_file(TEST))
+        test = test_set()
         baselines = Baselines(test, learning_examples(test, [Recipe("lstm", data="listops/d20s")]))
         assert baselines.ladder is not None
         finished = {**runs, **bigger, **latent}
@@ -105,10 +106,15 @@ def sized(row: str, size: int) -> str:
 
 def _tests(recipe: Recipe) -> dict[str, Any]:
     return {
-        "test_d20s": lambda: formats.read(data_file(TEST)),
+        "test_d20s": test_set,
         "test": lambda: generate(recipe.data, "test", recipe.data_seed, **recipe.data_settings),
         "figure_2": figure_2,
     }
+
+
+def test_set() -> Corpus:
+    """The paper's test set; our own test split, which has the same distribution, where the file is not there."""
+    return formats.read(data_file(TEST)) if has_data_file(TEST) else generate("listops/d20s", "test", 0)
 
 
 def figure_2() -> Corpus:
