@@ -19,7 +19,7 @@ from pomona.evaluation.subjects import evaluate
 from pomona.papers.listops_2018.paper import best_on_dev
 from pomona.papers.listops_2018.recipes import PRINTED
 from pomona.papers.listops_2018.recipes import recipes as listops_recipes
-from pomona.papers.reproduce import reproduce
+from pomona.papers.reproduce import PAPERS, Paper, reproduce
 from pomona.training.predictions import Predictions
 from pomona.training.recipe import Recipe
 from pomona.training.run import Run
@@ -176,4 +176,74 @@ def test_the_commands_train_evaluate_and_parse(tmp_path):
     assert [word for word in parsed["tree"].split() if word not in "()"] == text.split()
     assert parsed["tree"].count("(") == len(text.split()) - 1  # binary
     assert parsed["gold"].startswith("( ( ( ( ( [MAX 2 ) 9 )")
+    assert not parsed["given"]
     assert "chosen" in command.invoke(app, ["parse", str(folder), text]).stdout
+    told = {"treelstm": "treelstm is given the gold tree; it chooses none", "lstm": "lstm builds no tree"}
+    for model, words in told.items():
+        trained = command.invoke(app, ["train", model, "--out", str(tmp_path / model), *chain(*small)])
+        assert trained.exit_code == 0
+        drawn = command.invoke(app, ["parse", str(tmp_path / model), text]).stdout
+        assert words in drawn
+        assert "chosen" not in drawn
+        assert "\\n" not in drawn
+        assert len(drawn.splitlines()) > 10  # the tree is drawn over several lines
+
+
+@pytest.fixture
+def small_paper(monkeypatch, tmp_path):
+    """A paper that needs one file, and trains nothing."""
+
+    @PAPERS.add("small_2026")
+    @dataclasses.dataclass(frozen=True)
+    class Small(Paper):
+        """A paper for these tests."""
+
+        title = "Small"
+        places = ("Table 1",)
+        files = {"small/test.tsv": "its three test sentences"}  # noqa: RUF012
+
+        def measure(self, plan):
+            plan.say("training")
+            return {"cells": [plan.cell("Table 1", "Row", "accuracy", 50.0, [10.0])]}
+
+    monkeypatch.setenv("POMONA_DATA", str(tmp_path / "data"))
+    yield "small_2026"
+    PAPERS._entries.pop("small_2026", None)
+
+
+def test_a_missing_file_is_named_before_anything_is_trained(small_paper, tmp_path):
+    said, out = [], tmp_path / "results.json"
+    results = reproduce(small_paper, out=out, say=said.append)
+    assert said[0].startswith("small/test.tsv is not here: its three test sentences. Put it at ")
+    assert str(tmp_path / "data" / "small" / "test.tsv") in said[0]
+    assert said[1:] == ["training"]
+    assert results["cells"][0]["measured"] == 10.0
+    assert not out.exists()  # numbers of another test set are not kept
+    (tmp_path / "data" / "small").mkdir(parents=True)
+    (tmp_path / "data" / "small" / "test.tsv").write_text("")
+    said.clear()
+    reproduce(small_paper, out=out, say=said.append)
+    assert said == ["training"]
+    assert out.exists()
+
+
+def test_without_training_the_environment_stays_as_it_was(small_paper, tmp_path):
+    (tmp_path / "data" / "small").mkdir(parents=True)
+    (tmp_path / "data" / "small" / "test.tsv").write_text("")
+    out = tmp_path / "results.json"
+    reproduce(small_paper, out=out)
+    elsewhere = {**json.loads(out.read_text()), "environment": {"python": "9.9", "machine": "another"}}
+    out.write_text(json.dumps(elsewhere))
+    reproduce(small_paper, out=out, train_missing=False)
+    assert json.loads(out.read_text())["environment"] == elsewhere["environment"]
+    reproduce(small_paper, out=out)
+    assert json.loads(out.read_text())["environment"] != elsewhere["environment"]
+
+
+def test_a_smoke_table_says_that_it_is_one(small_paper, tmp_path, monkeypatch):
+    from pomona.cli.main import app
+
+    monkeypatch.chdir(tmp_path)
+    shown = CliRunner().invoke(app, ["reproduce", small_paper, "--budget", "smoke"]).stdout
+    assert "SMOKE TEST" in shown
+    assert "SMOKE" not in CliRunner().invoke(app, ["reproduce", small_paper]).stdout

@@ -23,6 +23,7 @@ Row: TypeAlias = dict[str, Any]
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # a name, never fetched
 VERSION = "6.4"
+PERCENT = {"format": ".2~%", "tickMinStep": 0.0001}  # digits where they are needed, so that no two ticks read alike
 WIDTH = 430  # of a figure's plotting area, in points
 KINDS = ("png", "svg", "pdf")
 
@@ -117,7 +118,7 @@ def number(field: str, title: str | None, **more: Any) -> Spec:
 
 def percent(field: str, title: str, **more: Any) -> Spec:
     """A channel of shares, with per cent along its axis."""
-    return {"field": field, "type": "quantitative", "title": title, "axis": {"format": ".0%"}, **more}
+    return {"field": field, "type": "quantitative", "title": title, "axis": PERCENT, **more}
 
 
 def histogram(counts: Iterable[int], edges: Iterable[float], x: str, y: str, colour: str = COLOURS[0]) -> Spec:

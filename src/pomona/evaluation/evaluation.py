@@ -211,9 +211,10 @@ class Evaluation:
             [group.name, f"{group.accuracy:.1%}", notebook.bar(group.accuracy), f"{group.rows:,}"]
             for group in self.by("nesting")
         ]
+        depths = [line for depth in self.depths for line in str(depth).splitlines()]
         counts = f"{self._share}; {self.wrong:,} wrong, {self.unparsed:,} unparsed of {len(self):,}"
         parts: list[str] = [
-            notebook.heading(f"{self.name} on {self.corpus!r}", counts, *(line for depth in self.depths for line in str(depth).splitlines())),
+            notebook.heading(f"{self.name} on {self.corpus!r}", counts, *depths),
             notebook.table(["nesting", "right", "", "examples"], groups),
         ]
         measured = [

@@ -112,8 +112,6 @@ class Plan:
     ) -> Run | None:
         """The finished run of a recipe in folder `name`, evaluated on every test with these measures; None if it is
         not finished and may not be trained now."""
-        there = tuple(path for path in recipe.exclude if path not in missing_files(self.paper))
-        recipe = dataclasses.replace(recipe, exclude=there)
         folder = self.home / name
         run = Run.read(folder) if (folder / "recipe.json").exists() else None
         if run is not None and run.recipe != recipe:
@@ -185,8 +183,8 @@ def reproduce(paper: str, *, out: str | Path | None = None, **options: Unpack[Op
     missing = missing_files(paper)
     for path, content in missing.items():
         plan.say(
-            f"{path} is not here: {content}. Put it in {data_folder() / path}, or set POMONA_DATA to the folder that has "
-            "it. Until then our own test split stands in for it, and the results are shown but not kept."
+            f"{path} is not here: {content}. Put it at {data_folder() / path}, or set POMONA_DATA to the folder that "
+            "has it. Until then our own test split stands in for it, and the results are shown but not kept."
         )
     measured = chosen.measure(dataclasses.replace(plan, known=_known(before, plan.budget)))
     known_rows = {cell["row"] for cell in measured["cells"]}

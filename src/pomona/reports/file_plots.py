@@ -17,7 +17,8 @@ def paper_plots(number: int, name: str, content: Spec) -> Iterator[Plot]:
     rows: list[Row] = []
     for cell in content["cells"]:
         if cell.get("measured") is not None and cell.get("printed") is not None:
-            title = shortened(f"{cell['where']}, {cell['row']}, {cell['column']}")
+            smoke = " (smoke test)" if cell.get("budget") == "smoke" else ""
+            title = shortened(f"{cell['where']}, {cell['row']}, {cell['column']}{smoke}")
             about = {"cell": title, "low": cell.get("low"), "high": cell.get("high"), "runs": cell.get("runs")}
             rows += [{**about, "kind": kind, "value": cell[kind]} for kind in ("printed", "measured")]
     if not rows:

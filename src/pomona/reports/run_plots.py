@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pomona.base.plots import COLOURS, GREY, Row, Spec, percent
+from pomona.base.plots import COLOURS, GREY, PERCENT, Row, Spec, percent
 from pomona.data.groups import groups_of
 from pomona.evaluation.accuracy import wilson
 from pomona.reports.collect import Report, Test
@@ -326,7 +326,7 @@ def learning_plots(collected: Report, named: Names) -> Iterator[Plot]:
                             "field": "epoch", "type": "quantitative", "axis": {"tickMinStep": 1, "format": "d"},
                             "scale": {"zero": False},
                         },
-                        "y": {**y, "axis": {"format": ".0%"}} if key == "dev" else y,
+                        "y": {**y, "axis": PERCENT} if key == "dev" else y,
                         "color": named.colour(known), "detail": {"field": "run"}, "opacity": _faded(),
                         "tooltip": [
                             {"field": "run"}, {"field": "epoch"}, {"field": "loss", "format": ".4f"},

@@ -114,21 +114,26 @@ def _levels(depth: int | str) -> str:
     return str(depth) if depth == "everything" else f"the top {depth} level{'' if depth == 1 else 's'}"
 
 
+def _smoke(cell: dict[str, Any]) -> str:
+    """What is put behind the name of a table that was measured only to see that everything runs."""
+    return ", smoke test" if cell.get("budget") == "smoke" else ""
+
+
 def paper_tables(collected: Report) -> list[dict[str, Any]]:
     """The tables of each paper, row by column, with what was printed and what was measured."""
     papers = []
     for number, (path, content) in enumerate(collected.inputs.results):
         cells = content["cells"]
         tables = []
-        for where in dict.fromkeys(cell["where"] for cell in cells):
-            here = [cell for cell in cells if cell["where"] == where]
+        for where, smoke in dict.fromkeys((cell["where"], _smoke(cell)) for cell in cells):
+            here = [cell for cell in cells if (cell["where"], _smoke(cell)) == (where, smoke)]
             columns = list(dict.fromkeys(cell["column"] for cell in here))
             by_place = {(cell["row"], cell["column"]): cell for cell in here}
             rows = [
                 (row, [_number(by_place.get((row, column))) for column in columns])
                 for row in dict.fromkeys(cell["row"] for cell in here)
             ]
-            tables.append({"where": where, "columns": columns, "rows": rows})
+            tables.append({"where": f"{where}{smoke}", "columns": columns, "rows": rows})
         papers.append(
             {
                 "title": str(content.get("paper") or path.stem),

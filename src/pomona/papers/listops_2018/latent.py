@@ -12,11 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from typing import Any
 
-from pomona.data import formats
 from pomona.data.corpus import Corpus
-from pomona.data.sources import data_file
 from pomona.data.task import generate
-from pomona.papers.listops_2018.recipes import TEST
+from pomona.papers.listops_2018.recipes import held_out, test_set
 from pomona.papers.records import Record, joined, recipe_key
 from pomona.papers.reproduce import Budget, Cell, Plan, slug
 from pomona.training.recipe import Recipe
@@ -48,7 +46,7 @@ _ABLATIONS: dict[str, dict[str, Any]] = {  # what differs from SHORT
 
 def latent_recipes(budget: Budget) -> dict[str, list[Recipe]]:
     """The runs of each row: five seeds, and two of each ablation."""
-    plain = Recipe("shift_reduce", exclude=(TEST,))
+    plain = Recipe("shift_reduce", exclude=held_out())
     short = dataclasses.replace(plain, stages=_STAGES)
     rows = {ROW: (plain, 5), SHORT: (short, 2)}
     rows |= {f"{SHORT}, {name}": (dataclasses.replace(short, **change), 2) for name, change in _ABLATIONS.items()}
@@ -66,14 +64,14 @@ def latent_runs(plan: Plan) -> dict[str, list[Run]]:
     for row, some in latent_recipes(plan.budget).items():
         for recipe in some:
             name = slug(row.replace(",", ""), recipe.seed)
-            run = plan.run(recipe, name, _tests(plan, row), train=plan.wants(WHERE, row))
+            run = plan.run(recipe, name, _tests(plan, row, recipe), train=plan.wants(WHERE, row))
             if run is not None:
                 runs.setdefault(row, []).append(run)
     return runs
 
 
-def _tests(plan: Plan, row: str) -> dict[str, Callable[[], Corpus]]:
-    tests: dict[str, Callable[[], Corpus]] = {"test_d20s": lambda: formats.read(data_file(TEST))}
+def _tests(plan: Plan, row: str, recipe: Recipe) -> dict[str, Callable[[], Corpus]]:
+    tests: dict[str, Callable[[], Corpus]] = {"test_d20s": lambda: test_set(recipe)}
     if row == ROW and plan.budget != "smoke":
         tests |= {name: partial(_elsewhere, name) for name in ELSEWHERE}
     return tests

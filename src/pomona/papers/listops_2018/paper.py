@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from pomona.data import formats
 from pomona.data.corpus import Corpus
-from pomona.data.sources import data_file, has_data_file
 from pomona.data.task import corpus_of_trees, generate
 from pomona.evaluation import parse_f1 as f1
 from pomona.evaluation import random_trees
@@ -35,7 +33,9 @@ from pomona.papers.listops_2018.recipes import (
     TREES,
     agreement,
     larger,
+    own_test,
     recipes,
+    test_set,
 )
 from pomona.papers.listops_2018.verdicts import CLAIMS
 from pomona.papers.records import Record, interval, joined, record, training
@@ -54,11 +54,11 @@ class ListOps2018(Paper):
     title = "ListOps: A Diagnostic Dataset for Latent Tree Learning"
     places = ("Table 1", "Table 2", "Table 3", "Figure 2", "Figure 3", "Figure 4", "agreement", "latent")
     claims = CLAIMS
-    files = {TEST: "the paper's test set, 10,000 lines of an answer, a tab and an expression"}
+    files: ClassVar[dict[str, str]] = {TEST: "the paper's test set, 10,000 lines of an answer, a tab and an expression"}
 
     def measure(self, plan: Plan) -> dict[str, Any]:
         runs, bigger, latent = _table_runs(plan), _bigger_runs(plan), latent_runs(plan)
-        test = test_set()
+        test = test_set(recipes(plan.budget)[AGREEING][0])
         baselines = Baselines(test, learning_examples(test, [Recipe("lstm", data="listops/d20s")]))
         assert baselines.ladder is not None
         finished = {**runs, **bigger, **latent}
@@ -106,15 +106,10 @@ def sized(row: str, size: int) -> str:
 
 def _tests(recipe: Recipe) -> dict[str, Any]:
     return {
-        "test_d20s": test_set,
-        "test": lambda: generate(recipe.data, "test", recipe.data_seed, **recipe.data_settings),
+        "test_d20s": lambda: test_set(recipe),
+        "test": lambda: own_test(recipe),
         "figure_2": figure_2,
     }
-
-
-def test_set() -> Corpus:
-    """The paper's test set; our own test split, which has the same distribution, where the file is not there."""
-    return formats.read(data_file(TEST)) if has_data_file(TEST) else generate("listops/d20s", "test", 0)
 
 
 def figure_2() -> Corpus:
