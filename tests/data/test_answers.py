@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import pomona as pm
 from pomona.base.errors import FormatError, MeasureError
+from pomona.cli.main import app
 from pomona.data.answers import Answers, answers_given, ids_of, trees_over
 from pomona.trees import brackets
 from pomona.trees.binary import binarise, branching
@@ -285,3 +287,15 @@ def test_texts_inside_a_tuple_stand_for_their_values(tmp_path: Path) -> None:
     said = [["a", "1"], ("a", 1), ["b", [" 2", "0.5"]], ["c", "4"]]
     found = [corpus.outcomes[place] if place >= 0 else None for place in answers_given(corpus, said).ravel().tolist()]
     assert found == [("a", "1"), ("a", 1), ("b", (2, 0.5)), None]  # an equal value comes first, then an equal text
+
+
+def test_pairs_are_exported_with_premise_and_hypothesis_and_three_labels(tmp_path: Path) -> None:
+    corpus = pm.generate("fair_nli/hardest", "test", 0, 30, train=1_500, dev=10, test=60)
+    path = pm.data.write_inputs(corpus, tmp_path / "in.jsonl")
+    for line, example in zip(path.read_text().splitlines(), corpus, strict=True):
+        row = json.loads(line)
+        assert list(row) == ["id", "input", "premise", "hypothesis"]
+        assert row["input"] == f"{row['premise']} {row['hypothesis']}" == example.text
+        assert len(row["premise"].split()) == len(row["hypothesis"].split()) == 9
+    named = CliRunner().invoke(app, ["export", str(pm.write(corpus, tmp_path / "t.snli.jsonl")), "--out", str(path)])
+    assert "Answers are entailment, neutral, contradiction." in named.stdout.replace("\n", " ")

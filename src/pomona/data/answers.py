@@ -33,6 +33,7 @@ import numpy.typing as npt
 from pomona.base.errors import FormatError, MeasureError, TreeError
 from pomona.base.files import read_text, replacing
 from pomona.data.corpus import Corpus
+from pomona.data.task import task_class
 from pomona.trees import brackets
 from pomona.trees.binary import binarise
 from pomona.trees.forest import Forest
@@ -99,10 +100,15 @@ def ids_of(corpus: Corpus) -> list[str]:
 
 
 def write_inputs(corpus: Corpus, path: str | Path, *, answers: bool = False) -> Path:
-    """Write `id` and `input` of each example, one a line, for a model outside Pomona; with `answers`, also `answer`."""
+    """Write `id` and `input` of each example, one a line, for a model outside Pomona; with `answers`, also `answer`.
+
+    An input whose task names its parts has a field for each as well: `premise` and `hypothesis` of fair NLI.
+    """
+    parts = task_class(corpus).parts(corpus)
     with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="\n") as file:
         for number, (name, text) in enumerate(zip(ids_of(corpus), corpus.texts, strict=True)):
             line: dict[str, Any] = {"id": name, "input": text}
+            line |= {part: texts[number] for part, texts in parts.items()}
             if answers:
                 line["answer"] = said(corpus, corpus.targets[number])
             file.write(json.dumps(line, ensure_ascii=False) + "\n")

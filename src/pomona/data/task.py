@@ -202,6 +202,16 @@ class Task:
         return None
 
     @classmethod
+    def labels(cls) -> tuple[Outcome, ...] | None:
+        """What a target can be, if that is less than `outcomes`; None: any outcome."""
+        return None
+
+    @classmethod
+    def parts(cls, corpus: Corpus) -> Mapping[str, Sequence[str]]:
+        """The named parts of each input, for a model outside Pomona (`pomona export`); none: it is one text."""
+        return {}
+
+    @classmethod
     def ceilings(cls, corpus: Corpus) -> Mapping[str, float]:
         """Exact accuracies of the best predictors that see only part of an example, on the distribution of a corpus.
         The name says which part."""

@@ -28,7 +28,8 @@ def export(
 ) -> None:
     """Write the inputs of a corpus as JSON lines, for a model outside Pomona to answer.
 
-    Each line is {"id", "input"}. Let your model write a line {"id", "prediction"} for each, then run pomona evaluate.
+    Each line is {"id", "input"}, in fair NLI with "premise" and "hypothesis"
+    beside the input. Let your model write a line {"id", "prediction"} for each, then run pomona evaluate.
 
     Example: [bold]pomona export listops/d20s --split test --size 500 --out inputs.jsonl[/bold]
     """
@@ -37,6 +38,7 @@ def export(
     from pomona.base.registry import parse_settings
     from pomona.data.answers import write_inputs
     from pomona.data.sources import corpus_from
+    from pomona.data.task import task_class
 
     corpus = corpus_from(source, split=split, seed=data_seed, settings=parse_settings(settings or []))[:size]
     write_inputs(corpus, out, answers=answers)
@@ -53,8 +55,9 @@ def export(
     if (corpus.targets < 0).all():
         terminal.out.print(f"{written} There are no answers in this corpus, so nothing can be scored on it.")
         return
-    wanted = ", ".join(str(outcome) for outcome in corpus.outcomes[:12])
-    more = ", ..." if len(corpus.outcomes) > 12 else ""
+    possible = task_class(corpus).labels() or corpus.outcomes
+    wanted = ", ".join(str(outcome) for outcome in possible[:12])
+    more = ", ..." if len(possible) > 12 else ""
     terminal.out.print(f"{written} Answers are {terminal.plain(wanted + more)}.")
     terminal.out.print('Write a line {"id": ..., "prediction": ...} for each of them, then:')
     terminal.out.print(f"  [bold]{terminal.plain(shlex.join(words))}[/bold]")

@@ -163,6 +163,20 @@ class FairNLI(Task):
         return _renumbered(_realigned(corpus).targets, corpus)
 
     @classmethod
+    def labels(cls) -> tuple[str, ...]:
+        """Entailment, neutral and contradiction."""
+        return tuple(label.text for label in Label)
+
+    @classmethod
+    def parts(cls, corpus: Corpus) -> dict[str, list[str]]:
+        """Premise and hypothesis."""
+        if (corpus.lengths != 18).any():
+            return {}
+        words = np.array(corpus.vocabulary, object)[corpus.tokens].reshape(-1, 2, 9)
+        texts = [[" ".join(sentence) for sentence in pair] for pair in words.tolist()]
+        return {"premise": [first for first, _ in texts], "hypothesis": [second for _, second in texts]}
+
+    @classmethod
     def ceilings(cls, corpus: Corpus) -> dict[str, float]:
         """The best accuracies from function words, their parity and the relations of phrases.
 
