@@ -205,6 +205,10 @@ def _print(evaluation: Evaluation, *, verbose: bool) -> None:
         f"{len(evaluation):,}"
     )
     asked = "tree" if len(evaluation.questions) == evaluation.corpus.width else "answer"
+    _print_verdicts(evaluation, asked, verbose=verbose)
+    if evaluation.ladder is not None:
+        _print_ladder(evaluation)
+    terminal.out.print()
     if len(evaluation.questions) > 1:
         each = [(f"{asked} {number}", *_shares(score)) for number, score in enumerate(evaluation.questions, 1)]
         terminal.out.print(terminal.table(None, ["question", "right", "from", "to"], each))
@@ -220,24 +224,26 @@ def _print(evaluation: Evaluation, *, verbose: bool) -> None:
         ]
         trees.append(("average depth", f"{evaluation.trees['depth'].value:.2f}", "", ""))
         terminal.out.print(terminal.table(None, ["trees", "", "from", "to"], trees))
-    if evaluation.ladder is not None:
-        _print_ladder(evaluation)
+    for name, values in evaluation.measures.items():
+        print_measure(name, values)
+    for note in evaluation.notes:
+        terminal.out.print(terminal.plain(note))
+
+
+def _print_verdicts(evaluation: Evaluation, asked: str, *, verbose: bool) -> None:
+    """What the answers show, in words: first, since that is what a reader came for."""
     for number, depth in enumerate(evaluation.depths, 1):
         model = f"On {asked} {number} the model" if len(evaluation.depths) > 1 else "The model"
-        terminal.out.print(f"\n{model} {terminal.plain(depth, lines=True)}")
+        terminal.out.print(f"{model} {terminal.plain(depth, lines=True)}")
         if verbose:
             terminal.out.print(terminal.plain(depth.details))
     for number, chains in enumerate(evaluation.chains, 1):
         if chains.slope is None:
             continue
         where = f"On {asked} {number}, " if len(evaluation.chains) > 1 else ""
-        terminal.out.print(f"\n{where}{terminal.plain(chains.sentence)}")
+        terminal.out.print(f"{where}{terminal.plain(chains.sentence)}")
         if verbose:
             terminal.out.print(terminal.plain(chains.details))
-    for name, values in evaluation.measures.items():
-        print_measure(name, values)
-    for note in evaluation.notes:
-        terminal.out.print(terminal.plain(note))
 
 
 def _print_groups(grouping: str, groups: Sequence[Group]) -> None:
