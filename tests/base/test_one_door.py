@@ -116,6 +116,6 @@ def test_a_writer_that_goes_around_is_found(tmp_path: Path, monkeypatch: pytest.
 def test_formats_write_nowhere_but_to_the_path_they_are_given() -> None:
     for name in FORMATS:
         text = (PACKAGE / name).read_text()
-        assert "def __init__(self, path: Path, shown: Path)" in text, name
+        assert "def __init__(self, path: Path, shown: Path" in text, name
         assert "shown.open" not in text, name
         assert "write_text" not in text, name

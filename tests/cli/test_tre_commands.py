@@ -102,7 +102,7 @@ def test_constant_representations_give_null_with_a_reason(files: Path, monkeypat
         (["reps.npy", "derivations.jsonl", "--distance", "cosin"], 2, "is not one of cosine"),
         (["reps.npy", "missing.jsonl"], 3, "FormatError"),
         (["bad.npy", "derivations.jsonl"], 3, "row 7: the representation holds nan"),
-        (["reps.npy", "broken.jsonl"], 3, "broken.jsonl, line 2, column 6: not JSON"),
+        (["reps.npy", "broken.jsonl"], 3, "broken.jsonl, line 2, column 6: this is not JSON"),
     ],
 )
 def test_exit_statuses(files: Path, monkeypatch, capsys, arguments: list[str], status: int, words: str) -> None:  # type: ignore[no-untyped-def]

@@ -110,7 +110,7 @@ def test_an_effective_depth_of_an_earlier_version_is_read() -> None:
 def test_a_damaged_entry_is_an_error_that_names_the_file(damage: dict[str, Any]) -> None:
     today = {"by": {}} if damage.keys() & {"trees", "measures", "effective_depth"} else {}
     entry = {"accuracy": 0.5, "rows": 4, **today, **damage}
-    with pytest.raises(FormatError, match=r"scores\.json: the scores kept here are not all numbers; evaluate"):
+    with pytest.raises(FormatError, match=r"scores\.json: the scores kept here cannot be used: .*; evaluate"):
         as_evaluation(entry, "scores.json")
 
 

@@ -49,12 +49,12 @@ class TestInputs:
         [
             ("a.json", "{", "not JSON"),
             ("a.json", '{"x": 1}', "this is no run"),
-            ("a.json", '{"cells": 3}', '"cells" is not a list'),
-            ("a.json", '{"cells": [{"where": "T"}]}', "cell 0 lacks"),
-            ("a.json", json.dumps({"cells": [{**CELLS[0], "measured": "<b>"}]}), "measured = '<b>' is neither"),
-            ("a.json", '{"cells": [{"where": "a", "row": "b", "column": "c", "printed": NaN}]}', "neither a number"),
-            ("a.json", json.dumps({**fit(), "per_item": ["x"]}), "a score is no number"),
-            ("a.json", json.dumps({**fit(), "best": 3}), "'best' is missing"),
+            ("a.json", '{"cells": 3}', "cells is 3, not a list"),
+            ("a.json", '{"cells": [{"where": "T"}]}', "cells[0].row is missing"),
+            ("a.json", json.dumps({"cells": [{**CELLS[0], "measured": "<b>"}]}), '[0].measured is "<b>", not'),
+            ("a.json", '{"cells": [{"where": "a", "row": "b", "column": "c", "printed": NaN}]}', "printed is NaN"),
+            ("a.json", json.dumps({**fit(), "per_item": ["x"]}), 'per_item[0] is "x", not a number'),
+            ("a.json", json.dumps({**fit(), "best": 3}), ".best is 3, not a list"),
             ("a.json", '{"witnesses": [], "coverage": []}', "not a certificate"),
         ],
     )

@@ -228,9 +228,9 @@ class TestWhatTrainingLeaves:
             ("curve.jsonl", '{"epoch": 0}\n{"epo', "curve.jsonl cannot be read"),
             ("curve.jsonl", "3\n", "line 1 is no epoch"),
             ("scores.json", "[1, 2]", "it holds no object"),
-            ("scores.json", '{"test": {"accuracy": 0.5, "by_length": {"a": ["x", 1]}}}', "are not all numbers"),
-            ("scores.json", '{"test": {"accuracy": "x"}}', "are not all numbers"),
-            ("scores.json", '{"test": {"accuracy": 0.5, "interval": "ab"}}', "are not all numbers"),
+            ("scores.json", '{"test": {"accuracy": 0.5, "by_length": {"a": ["x", 1]}}}', "cannot be used"),
+            ("scores.json", '{"test": {"accuracy": "x"}}', "cannot be used"),
+            ("scores.json", '{"test": {"accuracy": 0.5, "interval": "ab"}}', "cannot be used"),
             ("scores.json", '{"../test": {"accuracy": 0.5}}', "plain file name"),
             ("predictions/test.safetensors", "xx", "cannot be read as a safetensors file"),
         ],
@@ -246,7 +246,7 @@ class TestWhatTrainingLeaves:
         from safetensors.numpy import save_file
 
         save_file({"x": np.zeros(3)}, run.folder / "predictions" / "test.safetensors")
-        with pytest.raises(PomonaError, match="holds no predictions of ours"):
+        with pytest.raises(PomonaError, match="its header is not ours"):
             collect(gather([run.folder]))
 
     @pytest.mark.parametrize(

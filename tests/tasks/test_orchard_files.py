@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +210,49 @@ def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="the power failed"):
         stop()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("killed", [1, 2, 3])
+def test_a_pair_is_never_of_two_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: int) -> None:
+    """Killed before the first rename, between the two, and after them: sources never stand beside others' labels."""
+    old, new = corpus(KINDS[0], "test-3"), corpus(KINDS[1], "test-3")
+    pm.write(old, tmp_path / "a.input")
+    child = os.fork()
+    if not child:
+        done = 0
+
+        def replace(self: Path, target: Path) -> None:
+            nonlocal done
+            done += 1
+            if done == killed:
+                os._exit(9)
+            os.rename(self, target)  # noqa: PTH104 - `Path.replace` is what is replaced here
+
+        monkeypatch.setattr(Path, "replace", replace)
+        pm.write(new, tmp_path / "a.input")
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    read = pm.read(tmp_path / "a.input")
+    assert read.fingerprint in (old.fingerprint, new.fingerprint)
+    assert (tmp_path / "a.label").exists() == (killed == 1)
+    pm.write(new, tmp_path / "a.input")
+    assert pm.read(tmp_path / "a.input").fingerprint == new.fingerprint
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.input", "a.label"]
+
+
+def test_an_error_between_the_two_renames_leaves_the_old_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pm.write(corpus(KINDS[0], "test-3"), tmp_path / "a.input")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def replace(self: Path, target: Path) -> None:
+        if target.name == "a.input":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        os.rename(self, target)  # noqa: PTH104 - as above
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(FormatError, match="cannot be written"):
+        pm.write(corpus(KINDS[1], "test-3"), tmp_path / "a.input")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_only_orchard_is_written_as_orchard(tmp_path: Path) -> None:

@@ -46,10 +46,42 @@ def replacing(path: str | Path, *, mode: int | None = None) -> Iterator[Path]:
     if kind == "folder" or not target.name:
         raise FormatError("this is a folder; name a file in it", path=target)
     try:
-        with _through_copy(target) if kind == "device" else _beside(target, mode) as other:
-            yield other
+        if kind == "device":
+            with _through_copy(target) as other:
+                yield other
+            return
+        with _Beside(target, mode) as beside:
+            yield beside.path
+            beside.complete()
+            beside.replace()
+            _remove_left_overs(beside.target)
     except OSError as error:
         raise FormatError(f"cannot be written: {error.strerror or error}", path=target) from error
+
+
+@contextmanager
+def replacing_both(path: str | Path, companion: str | Path) -> Iterator[tuple[Path, Path]]:
+    """Two paths to write to. Both files, which belong together, become `path` and its companion when the block ends.
+
+    They are never of two times: the old companion is put aside before the first file is replaced. If the process is
+    killed in between, there is no companion; after an error the old pair is there again.
+    """
+    targets = Path(path), Path(companion)
+    if any(kind_of(target) not in ("", "file") for target in targets):
+        raise FormatError(f"the two files {targets[0].name} and {targets[1].name} must be plain files", path=path)
+    try:
+        with _Beside(targets[0], None) as first, _Beside(targets[1], None) as second:
+            yield first.path, second.path
+            first.complete()
+            second.complete()
+            aside = second.path.with_name(f"{second.path.name}.old")
+            with _put_aside(second.target, aside):
+                first.replace()
+                second.replace()
+            for target in (first.target, second.target):
+                _remove_left_overs(target)
+    except OSError as error:
+        raise FormatError(f"cannot be written: {error.strerror or error}", path=path) from error
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
@@ -84,30 +116,59 @@ def is_empty(folder: Path) -> bool:
 # -- how ---------------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _beside(path: Path, mode: int | None) -> Iterator[Path]:
-    """A new file in the folder of the target, which replaces it at the end."""
-    target = Path(os.path.realpath(path))  # behind links
-    if target.is_symlink():
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-    _make_folder(target.parent)
-    beside, number = _free_name(target), -1
-    try:  # also around the creation: a signal may end the process at any moment
-        number = _create(beside)
-        permissions = _permissions(target, beside, mode)
-        beside.chmod(permissions | 0o200)  # before anything is in it; a file that is only read can still be replaced
-        yield beside
-        with beside.open("rb+") as written:
+class _Beside:
+    """A new file in the folder of a target, which replaces it at the end."""
+
+    def __init__(self, path: Path, mode: int | None) -> None:
+        self.target = Path(os.path.realpath(path))  # behind links
+        if self.target.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        _make_folder(self.target.parent)
+        self.path, self._mode, self._number = _free_name(self.target), mode, -1
+
+    def __enter__(self) -> _Beside:
+        try:
+            self._number = _create(self.path)
+            self._permissions = _permissions(self.target, self.path, self._mode)
+            self.path.chmod(self._permissions | 0o200)  # before anything is in it; also if it can only be read
+        except BaseException:  # a signal may end the process at any moment
+            self.__exit__()
+            raise
+        return self
+
+    def complete(self) -> None:
+        """Flush what was written, before it replaces the target."""
+        with self.path.open("rb+") as written:
             os.fsync(written.fileno())
-        beside.chmod(permissions)
-        beside.replace(target)
-        _sync_folder(target.parent)
-        _remove_left_overs(target)
-    finally:
+        self.path.chmod(self._permissions)
+
+    def replace(self) -> None:
+        self.path.replace(self.target)
+        _sync_folder(self.target.parent)
+
+    def __exit__(self, *_: object) -> None:
         with suppress(OSError):
-            beside.unlink(missing_ok=True)
-        if number >= 0:
-            os.close(number)
+            self.path.unlink(missing_ok=True)
+        if self._number >= 0:
+            os.close(self._number)
+
+
+@contextmanager
+def _put_aside(path: Path, aside: Path) -> Iterator[None]:
+    """Give a file another name, and its own again if the block fails."""
+    there = path.exists()
+    if there:
+        path.replace(aside)
+        _sync_folder(path.parent)
+    try:
+        yield
+    except BaseException:
+        if there:
+            with suppress(OSError):
+                aside.replace(path)
+        raise
+    if there:
+        aside.unlink(missing_ok=True)
 
 
 def _free_name(target: Path) -> Path:

@@ -15,12 +15,12 @@ accuracy at every node, are no evaluations and are passed over.
 from __future__ import annotations
 
 import hashlib
-import math
 from pathlib import Path
 from typing import Any
 
 from pomona.base.errors import FormatError
 from pomona.base.files import kind_of, read_bytes, write_json
+from pomona.base.shapes import ANYTHING, COUNT, NUMBER, SHARE, TEXT, TRUTH, Each, Either, Maybe, fault
 from pomona.data.sources import Named
 from pomona.evaluation.accuracy import wilson
 from pomona.evaluation.evaluation import Evaluation
@@ -92,8 +92,9 @@ def kept_evaluations(run: Run) -> dict[str, Record]:
 
 def as_evaluation(entry: Record, path: str | Path | None = None) -> Record:
     """An entry of scores.json in the shape of today; an error if its numbers are not numbers."""
-    if not _readable(entry):
-        raise FormatError("the scores kept here are not all numbers; evaluate the run again", path=path)
+    wrong = _fault(entry)
+    if wrong:
+        raise FormatError(f"the scores kept here cannot be used: {wrong}; evaluate the run again", path=path)
     return entry if "by" in entry else _converted(entry)
 
 
@@ -156,87 +157,47 @@ def _questions(group: Record) -> Record:
 
 # -- are the numbers numbers? ----------------------------------------------------------------------------------------
 
-
-def _readable(entry: Record) -> bool:
-    interval = entry.get("interval")
-    if not is_number(entry["accuracy"]) or not (interval is None or is_pair(interval)):
-        return False
-    if "by" in entry:
-        groupings = entry["by"].values() if isinstance(entry["by"], dict) else [None]
-        parts = (entry.get("trees") or {}, entry.get("measures") or {})
-        return (
-            all(isinstance(groups, dict) and all(map(_readable_group, groups.values())) for groups in groupings)
-            and all(
-                isinstance(part, dict) and all(isinstance(value, dict) for value in part.values()) for part in parts
-            )
-            and all(is_number(score.get("value")) for score in (entry.get("trees") or {}).values())
-            and all(map(_readable_depth, _depths(entry)))
-            and _readable_chains(entry.get("chains") or [])
-        )
-    shares = [entry.get(f"by_{grouping}") or {} for grouping in ("length", "nesting")]
-    depths = entry.get("by_depth") or {}
-    return (
-        all(isinstance(groups, dict) and all(map(is_pair, groups.values())) for groups in shares)
-        and all(is_number(entry.get(name)) for name in (*TREES, "rows", "malformed", "unknown_copies"))
-        and isinstance(depths, dict)
-        and all(isinstance(group, dict) and {"rows", "both"} <= group.keys() for group in depths.values())
-        and all(map(_readable_depth, _depths(entry)))
-    )
-
-
-def _readable_depth(depth: Any) -> bool:
-    """Whether this is the dictionary of an effective depth."""
-    return (
-        isinstance(depth, dict)
-        and {"depth", "interval", "fits", "unlike", "rival"} <= depth.keys()
-        and isinstance(depth["interval"], list)
-        and len(depth["interval"]) == 2
-        and isinstance(depth["unlike"], list)
-        and all(depth.get(key) is not None and is_number(depth[key]) for key in ("contested", "explained", "margin"))
-        and isinstance(depth.get("agreement"), list)
-        and bool(depth["agreement"])
-        and all(share is not None and is_number(share) for share in depth["agreement"])
-        and is_number(depth.get("chance"))
-        and is_number(depth.get("rows"))
-        and is_number(depth.get("unparsed"))
-        and (depth.get("mixture") is None or _readable_mixture(depth["mixture"]))
-    )
+_PAIR = (NUMBER, NUMBER)
+_SHARES = (SHARE, SHARE, SHARE)  # the share that is right, and its interval
+_LEVEL = Either(COUNT, TEXT)
+_PART = {"name": TEXT, "levels": [ANYTHING], "share": NUMBER, "low": NUMBER, "high": NUMBER}
+_DEPTH = {
+    "depth": _LEVEL, "interval": (_LEVEL, _LEVEL), "fits": TRUTH, "unlike": [TEXT], "rival": Maybe(TEXT),
+    "contested": COUNT, "explained": NUMBER, "margin": NUMBER, "agreement": [SHARE], "chance?": Maybe(NUMBER),
+    "rows?": Maybe(COUNT), "unparsed?": Maybe(NUMBER), "mixture?": Maybe({"shares": [_PART]}),
+}  # fmt: skip
+_GROUP = {"rows": COUNT, "right": COUNT, "accuracy": SHARE, "interval": _PAIR}
+_COMMON = {
+    "accuracy": Maybe(SHARE), "interval?": Maybe(_PAIR), "fingerprint?": TEXT, "rows?": Maybe(COUNT),
+}  # fmt: skip
+_TODAY = {
+    **_COMMON, "by": Each(Each(_GROUP)), "trees?": Maybe(Each({"value": Maybe(NUMBER)})),
+    "measures?": Maybe(Each(Each(ANYTHING))), "notes?": [TEXT],
+    "chains?": Maybe([{"sentence": TEXT, "groups": Each(_GROUP)}]),
+}  # fmt: skip
+_BEFORE = {
+    **_COMMON, **{f"by_{grouping}?": Maybe(Each((SHARE, COUNT))) for grouping in ("length", "nesting")},
+    **{f"{name}?": Maybe(NUMBER) for name in TREES}, "malformed?": Maybe(SHARE), "unknown_copies?": Maybe(NUMBER),
+    "by_depth?": Maybe(Each({
+        "rows": COUNT, "both": _SHARES, **{f"{name}?": _SHARES for name in ORDINALS},
+    })),
+}  # fmt: skip
 
 
-def _readable_chains(chains: Any) -> bool:
-    return isinstance(chains, list) and all(
-        isinstance(chain, dict)
-        and isinstance(chain.get("sentence"), str)
-        and isinstance(chain.get("groups"), dict)
-        and all(map(_readable_group, chain["groups"].values()))
-        for chain in chains
-    )
-
-
-def _readable_mixture(mixture: Any) -> bool:
-    shares = mixture.get("shares") if isinstance(mixture, dict) else None
-    return isinstance(shares, list) and all(
-        isinstance(share, dict)
-        and isinstance(share.get("name"), str)
-        and isinstance(share.get("levels"), list)
-        and all(share.get(key) is not None and is_number(share[key]) for key in ("share", "low", "high"))
-        for share in shares
-    )
-
-
-def _readable_group(group: Any) -> bool:
-    return (
-        isinstance(group, dict)
-        and all(group.get(key) is not None and is_number(group[key]) for key in ("rows", "right", "accuracy"))
-        and is_pair(group.get("interval"))
-    )
+def _fault(entry: Record) -> str:
+    """What is wrong with an entry of scores.json; empty if nothing is."""
+    wrong = fault(entry, _TODAY if "by" in entry else _BEFORE)
+    depths = [] if wrong else _depths(entry)
+    wrong = wrong or fault(depths, [_DEPTH], "effective_depth")
+    empty = next((at for at, depth in enumerate(depths) if not wrong and not depth["agreement"]), None)
+    return wrong if empty is None else f"effective_depth[{empty}].agreement is empty"
 
 
 def is_pair(value: Any) -> bool:
     """Two finite numbers."""
-    return isinstance(value, list) and len(value) == 2 and None not in value and all(map(is_number, value))
+    return not fault(value, _PAIR)
 
 
 def is_number(value: Any) -> bool:
     """A finite number, or null where nothing was measured."""
-    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value))
+    return not fault(value, Maybe(NUMBER))

@@ -15,7 +15,6 @@ computes every tree over these values. In both versions no input may have two ou
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +27,8 @@ import numpy.typing as npt
 from pomona.base import notebook
 from pomona.base.arrays import Bools
 from pomona.base.errors import FairnessError, FormatError
-from pomona.base.files import read_bytes, write_json
+from pomona.base.files import read_json, write_json
+from pomona.base.shapes import ANYTHING, COUNT, TEXT, TRUTH, Maybe, check
 from pomona.data.corpus import Corpus, Outcome
 from pomona.fairness.copies import Copies, Spelling, by_depth
 from pomona.fairness.facts import By, FactTable, Inputs, Shown
@@ -38,6 +38,19 @@ from pomona.trees.values import exact_key, from_json
 LISTED = 100_000  # violations of Definition 2 listed at most; the coverage counts all of them
 _VERSION = "pomona certificate 1"
 _SHOWN = 10  # functions and facts in a notebook
+_PLACE = {"split": TEXT, "example": COUNT, "node": COUNT}
+_SHAPE = {
+    "fair": TRUTH, "by": TEXT, "given": [TEXT], "train": COUNT, "test": Maybe(COUNT), "answered": Maybe(COUNT),
+    "spelling?": Maybe(TEXT),
+    "copies?": [{"depth": COUNT, "examples": COUNT, "answered": COUNT, "familiar": COUNT, "copies": COUNT, "new": COUNT,
+                 "indices": [COUNT]}],
+    "coverage": [{"function": TEXT, "needed": COUNT, "shown": COUNT}],
+    "conflicts": [
+        {"function": TEXT, "inputs": [ANYTHING], "outputs": (ANYTHING, ANYTHING), "places": (_PLACE, _PLACE)}
+    ],
+    "violations": [{"function": TEXT, "inputs": [ANYTHING], "example": Maybe(COUNT), "node": Maybe(COUNT)}],
+    "witnesses": [(TEXT, [ANYTHING], ANYTHING, COUNT, COUNT)],
+}  # fmt: skip
 
 
 class Witness(NamedTuple):
@@ -156,11 +169,7 @@ class Certificate:
     @classmethod
     def load(cls, path: str | Path) -> Certificate:
         """Read what `save` wrote."""
-        try:
-            data = json.loads(read_bytes(path))
-        except (ValueError, RecursionError) as error:
-            raise FormatError(f"not a certificate: {error}", path=path) from None
-        return cls.from_plain(data, path)
+        return cls.from_plain(read_json(path), path)
 
     @classmethod
     def from_plain(cls, data: Any, path: str | Path | None = None) -> Certificate:
@@ -168,6 +177,7 @@ class Certificate:
         try:
             if not isinstance(data, dict) or data.get("format") != _VERSION:
                 raise ValueError(f'the field "format" is not {_VERSION!r}')
+            check(data, _SHAPE)
             certificate = cls(
                 tuple(Witness(f, _values(i), from_json(o), e, n) for f, i, o, e, n in data["witnesses"]),
                 tuple(Violation(**item | {"inputs": _values(item["inputs"])}) for item in data["violations"]),
@@ -183,7 +193,7 @@ class Certificate:
             )
             if certificate.fair != data["fair"]:
                 raise ValueError('"fair" contradicts the lists of violations and conflicts')
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, FormatError) as error:
             raise FormatError(f"not a certificate: {error}", path=path) from None
         return certificate
 

@@ -15,7 +15,6 @@ ones, and `claims` says what the numbers mean for each claim of the paper.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,8 +22,9 @@ from statistics import fmean, stdev
 from typing import Any, ClassVar, Literal, TypedDict, Unpack, get_args
 
 from pomona.base.errors import FormatError, RunError, SpecError, did_you_mean
-from pomona.base.files import write_json
+from pomona.base.files import read_json, write_json
 from pomona.base.registry import Registry
+from pomona.base.shapes import ANYTHING, COUNT, NUMBER, TEXT, WHOLE, Each, Maybe, check
 from pomona.data.corpus import Corpus
 from pomona.data.sources import data_folder, has_data_file
 from pomona.evaluation.measure import with_measures
@@ -247,20 +247,32 @@ def _read(out: str | Path | None) -> dict[str, Any]:
     if out is None or not Path(out).exists():
         return {}
     try:
-        results = json.loads(Path(out).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        results = check(read_json(out), _RESULTS)
+        for number, record in enumerate(results.get("runs", [])):
+            _readable_recipe(record, number)
+    except (FormatError, SpecError) as error:
         raise FormatError(f"{out} is there and cannot be read as results: {error}. Move it away.") from None
-    parts = {"cells": ("where", "row", "column", "measured", "budget"), "runs": ("row",)}
-    if not isinstance(results, dict) or not all(
-        _records(results.get(name, []), needed) for name, needed in parts.items()
-    ):
-        raise FormatError(f"{out} is there and is no file of results: its cells are not ours. Move it away.")
-    return results
+    return dict(results)
 
 
-def _records(part: Any, needed: tuple[str, ...]) -> bool:
-    """Whether this is a list of objects that have these keys."""
-    return isinstance(part, list) and all(isinstance(item, dict) and set(needed) <= item.keys() for item in part)
+_CELL = {
+    "where": TEXT, "row": TEXT, "column": TEXT, "budget": TEXT, "measured": Maybe(NUMBER), "runs?": COUNT,
+    "recipe?": Maybe(TEXT),
+}  # fmt: skip
+_RECORD = {
+    "row": TEXT, "budget?": TEXT, "recipe?": Each(ANYTHING), "column?": Maybe(TEXT), "epochs?": COUNT,
+    "best_epoch?": WHOLE, "train_rows?": COUNT, "dev_curve?": Maybe([NUMBER]), "dev?": NUMBER,
+}  # fmt: skip
+_RESULTS = {"paper?": TEXT, "cells?": [_CELL], "runs?": [_RECORD]}
+
+
+def _readable_recipe(record: Mapping[str, Any], number: int) -> None:
+    """An error if a record has a recipe that cannot be read: found before the training, not when it is over."""
+    if {"model", "data"} <= record.get("recipe", {}).keys():
+        try:
+            Recipe.from_settings(record["recipe"])
+        except SpecError as error:
+            raise FormatError(f"runs[{number}].recipe: {error}") from None
 
 
 def _kept_cells(before: list[Cell], now: list[Cell]) -> list[Cell]:

@@ -10,20 +10,17 @@ report can show, otherwise it is an error. Other JSON files in a folder that is 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pomona.base.errors import FormatError
-from pomona.base.files import read_bytes
-from pomona.evaluation.records import BESIDE, as_evaluation, is_number, is_pair
+from pomona.base.files import read_json
+from pomona.base.shapes import COUNT, NUMBER, TEXT, Each, Either, Maybe, check, fault
+from pomona.evaluation.records import BESIDE, as_evaluation
 from pomona.fairness import Certificate
 from pomona.training.run import Run
-
-CELL = {"where": str, "row": str, "column": str}
-NUMBERS = ("printed", "measured", "deviation", "low", "high", "runs")
 
 
 @dataclass
@@ -104,10 +101,10 @@ def _take(path: Path, inputs: Inputs, seen: set[Path], *, named: bool) -> bool:
 def _document(path: Path, inputs: Inputs, *, named: bool) -> bool:
     """Add a JSON file of a known kind; False if it is of no known kind and the user did not name it."""
     try:
-        content = json.loads(read_bytes(path))
-    except (ValueError, RecursionError) as error:
+        content = read_json(path)
+    except FormatError:
         if named:
-            raise FormatError(f"this is not JSON: {error}", path=path) from None
+            raise
         return False
     if isinstance(content, dict):
         evidence = content["certificate"] if "encodings" in content and "certificate" in content else content
@@ -137,69 +134,44 @@ def _document(path: Path, inputs: Inputs, *, named: bool) -> bool:
 
 def checked_results(content: dict[str, Any], path: Path) -> dict[str, Any]:
     """The results, after a check that cells have their names and that numbers are numbers or null."""
-    cells = content["cells"]
-    if not isinstance(cells, list):
-        raise FormatError('"cells" is not a list', path=path)
-    for number, cell in enumerate(cells):
-        if not isinstance(cell, dict) or not all(isinstance(cell.get(key), kind) for key, kind in CELL.items()):
-            raise FormatError(f'cell {number} lacks one of "where", "row", "column" as text', path=path)
-        for key in NUMBERS:
-            if not is_number(cell.get(key)):
-                raise FormatError(f"cell {number}: {key} = {cell[key]!r} is neither a number nor null", path=path)
-        if cell.get("interval") is not None and not is_pair(cell["interval"]):
-            raise FormatError(f"cell {number}: interval = {cell['interval']!r}, not two numbers or null", path=path)
-    if not _curves(content.get("shortcuts") or {}):
-        raise FormatError('"shortcuts" is not {data: {shortcut: {depth: [first, second, both]}}}', path=path)
+    wrong = fault(content, _RESULTS)
+    curves = (content.get("shortcuts") or {}).values() if not wrong else ()
+    depths = [depth for baselines in curves for curve in baselines.values() for depth in curve]
+    if not wrong and not all(depth.isdecimal() and depth.isascii() and len(depth) < 5 for depth in depths):
+        wrong = "shortcuts is not {data: {shortcut: {depth: [first, second, both]}}}"
+    if wrong:
+        raise FormatError(f"not results of `pomona reproduce`: {wrong}", path=path)
     return content
-
-
-def _curves(shortcuts: Any) -> bool:
-    """Whether this maps data, baseline and depth to lists of three numbers or nulls."""
-    if not isinstance(shortcuts, dict) or not all(isinstance(baselines, dict) for baselines in shortcuts.values()):
-        return False
-    curves = [curve for baselines in shortcuts.values() for curve in baselines.values()]
-    return all(isinstance(curve, dict) for curve in curves) and all(
-        depth.isdecimal() and isinstance(shares, list) and len(shares) == 3 and all(map(is_number, shares))
-        for curve in curves
-        for depth, shares in curve.items()
-    )
 
 
 def checked_comparison(content: dict[str, Any], path: Path) -> dict[str, Any]:
     """The comparison, after a check that its sides and pairs have names and numbers."""
-
-    def is_difference(value: Any) -> bool:
-        interval = value.get("interval") if isinstance(value, dict) else 0
-        return (interval is None or is_pair(interval)) and is_number(value.get("value"))
-
-    sides, pairs = content["sides"], content["pairs"]
-    good = isinstance(sides, list) and isinstance(pairs, list) and isinstance(content.get("notes", []), list)
-    good = good and all(isinstance(one, dict) for one in [*sides, *pairs])
-    good = good and all(isinstance(side.get("name"), str) and is_difference(side) for side in sides)
-    for pair in pairs if good else ():
-        numbers = [pair.get(key) for key in ("p_value", "adjusted", "only_first", "only_second", "detectable")]
-        named = all(isinstance(pair.get(key), str) for key in ("first", "second", "test"))
-        good = good and named and all(map(is_number, numbers)) and is_difference(pair.get("difference"))
-    if not good:
-        raise FormatError("not a comparison of `pomona compare --json`: a side or a pair cannot be read", path=path)
-    return content
+    return dict(check(content, _COMPARISON, path, "a comparison of `pomona compare --json`"))
 
 
 def checked_fit(content: dict[str, Any], path: Path) -> dict[str, Any]:
     """The TRE fit, after a check that its scores are numbers."""
-    parts = (("certificate", dict), ("per_item", list), ("best", list), ("worst", list), ("compose", str))
-    for key, kind in (*parts, ("distance", str)):
-        if not isinstance(content.get(key), kind):
-            raise FormatError(f"not a fit of `pomona tre --out`: {key!r} is missing or of another kind", path=path)
-    items = [*content["best"], *content["worst"]]
-    numbers = [
-        content.get("score"),
-        *content["per_item"],
-        *(item.get("tre") for item in items if isinstance(item, dict)),
-    ]
-    if not all(map(is_number, numbers)) or not all(isinstance(item, dict) for item in items):
-        raise FormatError("not a fit of `pomona tre --out`: a score is no number", path=path)
-    for key, kind in (("shuffle", dict), ("heldout", dict), ("interval", dict), ("notes", list)):
-        if content.get(key) and not isinstance(content[key], kind):
-            raise FormatError(f"not a fit of `pomona tre --out`: {key!r} is of another kind", path=path)
-    return content
+    return dict(check(content, _FIT, path, "a fit of `pomona tre --out`"))
+
+
+_NUMBER = Maybe(NUMBER)
+_CELL = {
+    "where": TEXT, "row": TEXT, "column": TEXT, "command?": Maybe(TEXT), "interval?": Maybe((NUMBER, NUMBER)),
+    "printed?": _NUMBER, "measured?": _NUMBER, "deviation?": _NUMBER,
+    "low?": _NUMBER, "high?": _NUMBER, "runs?": Maybe(COUNT),
+}  # fmt: skip
+_RESULTS = {
+    "paper?": Maybe(TEXT), "cells": [_CELL], "shortcuts?": Maybe(Each(Each(Each((_NUMBER, _NUMBER, _NUMBER))))),
+}  # fmt: skip
+_ITEM = {"item?": TEXT, "tre?": _NUMBER}
+_FIT = {
+    "score": _NUMBER, "compose": TEXT, "distance": TEXT, "items?": _NUMBER, "per_item": [_NUMBER], "best": [_ITEM],
+    "worst": [_ITEM], "notes?": [TEXT], "shuffle?": Maybe(Each(Either(_NUMBER, TEXT))),
+    "heldout?": Maybe(Each(_NUMBER)), "interval?": Maybe(Each(_NUMBER)), "certificate": Each(Either(_NUMBER, TEXT)),
+}  # fmt: skip
+_DIFFERENCE = {"value": _NUMBER, "interval?": Maybe((NUMBER, NUMBER))}
+_PAIR = {
+    "first": TEXT, "second": TEXT, "test": TEXT, "difference": _DIFFERENCE,
+    **{f"{key}?": _NUMBER for key in ("p_value", "adjusted", "only_first", "only_second", "detectable")},
+}  # fmt: skip
+_COMPARISON = {"sides": [{"name": TEXT, **_DIFFERENCE}], "pairs": [_PAIR], "notes?": [TEXT]}

@@ -17,6 +17,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -111,9 +112,7 @@ def html(collected: Report, plots: Sequence[Plot], title: str, examples: int, *,
     library = figures.library()
     tests = _tests(collected, examples)
     specs = {plot.key: for_page(plot.spec) for plot in plots}
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters |= {"seen": lambda text: visible(str(text)), "short": lambda text: shortened(str(text))}
-    return environment.from_string(_asset("page.html")).render(
+    return _template().render(
         policy=policy([library, script], [style]),
         mark=Markup(MARK),
         title=visible(title),
@@ -136,6 +135,13 @@ def html(collected: Report, plots: Sequence[Plot], title: str, examples: int, *,
         sections=_sections(collected, plots, explored=bool(tests)),
         version=pomona.__version__,
     )
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment.filters |= {"seen": lambda text: visible(str(text)), "short": lambda text: shortened(str(text))}
+    return environment.from_string(_asset("page.html"))
 
 
 def policy(scripts: Sequence[str], styles: Sequence[str]) -> str:

@@ -212,7 +212,7 @@ def _symbols(values: Any) -> tuple[Any, Any]:
     if isinstance(values, np.ndarray) and values.ndim == 2:
         _, codes = np.unique(values, return_inverse=True)
         return codes.reshape(values.shape).astype(np.int64), np.full(len(values), values.shape[1])
-    sequences = [tuple(value) if not np.isscalar(value) or isinstance(value, str) else (value,) for value in values]
+    sequences = [_sequence(row, value) for row, value in enumerate(values)]
     index: dict[Any, int] = {}
     length = np.array([len(sequence) for sequence in sequences], np.int64)
     if not len(length):
@@ -221,6 +221,18 @@ def _symbols(values: Any) -> tuple[Any, Any]:
     for row, sequence in enumerate(sequences):
         codes[row, : len(sequence)] = [index.setdefault(symbol, len(index)) for symbol in sequence]
     return codes, length
+
+
+def _sequence(row: int, value: Any) -> tuple[Any, ...]:
+    """The symbols of one item: a text's letters, the parts of a list, or one symbol."""
+    sequence = (value,) if np.isscalar(value) and not isinstance(value, str) else value
+    try:
+        symbols = tuple(sequence)
+        hash(symbols)
+    except TypeError:
+        message = f"row {row}: an item is a text or a list of symbols (texts, numbers); got {str(value)[:60]!r}"
+        raise MeasureError(message) from None
+    return symbols
 
 
 def _correlated(a: FloatArray, b: FloatArray, correlate: Callable[..., float]) -> tuple[float, str | None]:

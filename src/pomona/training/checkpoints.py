@@ -9,7 +9,6 @@ The state is one file, so it is the state before some step or after it, and neve
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -19,12 +18,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pomona.base.errors import PomonaError, RunError, SpecError
+from pomona.base.errors import FormatError, PomonaError, RunError, SpecError
 from pomona.base.files import read_bytes
 from pomona.base.randomness import stream_key
 from pomona.base.registry import settings_of
+from pomona.base.shapes import ANYTHING, COUNT, TEXT, WHOLE, Kind, check
 from pomona.models.model import MODELS, Model, Shape, seeded
-from pomona.training.predictions import read_tensors
+from pomona.training import tensors
 from pomona.training.recipe import Recipe
 from pomona.training.run import Run
 from pomona.trees.values import from_json
@@ -32,6 +32,9 @@ from pomona.trees.values import from_json
 STATE = "state.safetensors"
 _SIZES = ("width", "hidden", "inner", "layers", "heads", "beam")  # settings that models share
 _SHARES = ("dropout", "gate_dropout")
+_FLOAT = Kind("a number", lambda value: type(value) in (int, float))  # infinity too
+_KINDS: dict[str, Any] = {"int": WHOLE, "float": _FLOAT, "list[float]": [_FLOAT], "list[dict[str, Any]]": [{}]}
+_COUNTED = ("epoch", "position", "step", "stale", "waited", "right", "seen")
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # Adam's own names of what it keeps for each weight
 
 
@@ -106,10 +109,11 @@ def load(run: Run, which: str = "best") -> Trained:
     if not path.exists():
         raise RunError(f"{run.folder} has no {which} weights yet; train it with the same command again")
     arrays, about = read_torch(path)
-    vocabulary, outcomes = tuple(about["vocabulary"]), tuple(map(from_json, about["outcomes"]))
-    answers = int(about.get("answers", 0))  # older files do not say
+    vocabulary, outcomes, answers = _words(about, path)
     module = build(run.recipe, vocabulary, outcomes, answers)
-    module.load_state_dict(arrays)
+    with torch.no_grad():
+        for name, tensor in module.state_dict().items():
+            tensor.copy_(fitting(arrays, name, tensor, path))
     return Trained(module.eval(), vocabulary, outcomes, model_of(run.recipe).asking(answers))
 
 
@@ -141,14 +145,32 @@ def load_state(run: Run, module: nn.Module, adam: torch.optim.Optimizer) -> Stat
     if not path.exists():
         return State()
     arrays, about = read_torch(path)
-    state = State(**about["state"])
+    state = _state(about, path)
     with torch.no_grad():
         for name, tensor in module.state_dict().items():
-            tensor.copy_(arrays[f"weight.{name}"])
+            tensor.copy_(fitting(arrays, f"weight.{name}", tensor, path))
         for name, weight in module.named_parameters():
             if f"exp_avg.{name}" in arrays:
-                arrays.setdefault(f"step.{name}", torch.tensor(float(state.step)))  # older files have none
-                adam.state[weight] = {moment: arrays[f"{moment}.{name}"].to(weight.device) for moment in _MOMENTS}
+                step = torch.tensor(float(state.step))
+                arrays.setdefault(f"step.{name}", step)  # older files have none
+                like = dict(zip(_MOMENTS, (step, weight, weight), strict=True))
+                adam.state[weight] = {
+                    moment: fitting(arrays, f"{moment}.{name}", like[moment], path).to(weight.device)
+                    for moment in _MOMENTS
+                }
+    return state
+
+
+def _state(about: Mapping[str, Any], path: Path) -> State:
+    """The numbers of a saved state, each of them checked."""
+    known = {f"{name}?": _KINDS[kind] for name, kind in State.__annotations__.items()}  # older files lack some
+    try:
+        values = check(about, {"state": known})["state"]
+        state = State(**values)
+    except (FormatError, TypeError) as error:
+        raise RunError(f"{path} holds no state of a run: {error}") from None
+    if min(getattr(state, name) for name in _COUNTED) < 0 or (state.position and not state.seen):
+        raise RunError(f"{path} holds no state of a run: its counts contradict each other")
     return state
 
 
@@ -192,19 +214,37 @@ def saved_words(run: Run) -> tuple[tuple[str, ...], tuple[Any, ...]] | None:
     path = run.folder / STATE
     if not path.exists():
         return None
-    about = read_torch(path)[1]
-    return tuple(about["vocabulary"]), tuple(map(from_json, about["outcomes"]))
+    return _words(read_torch(path)[1], path)[:2]
+
+
+def _words(about: Mapping[str, Any], path: Path) -> tuple[tuple[str, ...], tuple[Any, ...], int]:
+    """The words and answers in the header of a file, and how many answers the data ask for (0: older files)."""
+    try:
+        check(about, {"vocabulary": [TEXT], "outcomes": [ANYTHING], "answers?": COUNT})
+        words, outcomes = tuple(about["vocabulary"]), tuple(map(from_json, about["outcomes"]))
+        return words, outcomes, int(about.get("answers", 0))
+    except (FormatError, ValueError) as error:
+        raise RunError(f"{path} does not hold the words and answers of a model: {error}") from None
+
+
+def fitting(arrays: Mapping[str, Tensor], name: str, like: Tensor, path: Path) -> Tensor:
+    """The tensor of this name, which must have the shape of another."""
+    tensor = arrays.get(name)
+    if tensor is None or tensor.shape != like.shape or tensor.is_floating_point() != like.is_floating_point():
+        got = "nothing" if tensor is None else f"{' x '.join(map(str, tensor.shape))} numbers of {tensor.dtype}"
+        raise RunError(
+            f"{path} does not fit this model: for {name[:100]}, {' x '.join(map(str, like.shape))} numbers of "
+            f"{like.dtype}, it holds {got}"
+        )
+    return tensor
 
 
 def tensors_to_bytes(arrays: Mapping[str, Tensor], about: Mapping[str, Any]) -> bytes:
     """The content of a safetensors file with these tensors, and `about` as JSON in its header."""
-    from safetensors.torch import save
-
-    plain = {name: array.detach().cpu().contiguous() for name, array in arrays.items()}
-    return save(plain, {"about": json.dumps(about)})
+    return tensors.to_bytes({name: array.detach().cpu().numpy() for name, array in arrays.items()}, about)
 
 
 def read_torch(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """What `tensors_to_bytes` wrote."""
-    arrays, about = read_tensors(path)
+    arrays, about = tensors.read(path)
     return {name: torch.from_numpy(array) for name, array in arrays.items()}, about

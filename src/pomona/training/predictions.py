@@ -7,7 +7,6 @@ predictions.trees                        # the binary trees that the model built
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,12 +15,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pomona.base.errors import RunError, TreeError
+from pomona.base.errors import FormatError, RunError, TreeError
 from pomona.base.files import write_bytes
+from pomona.base.shapes import ANYTHING, TEXT, check
+from pomona.training import tensors
 from pomona.trees.binary import from_transitions, transitions
 from pomona.trees.forest import Forest
 from pomona.trees.values import from_json
 
+_ABOUT = {"corpus": TEXT, "outcomes": [ANYTHING], "vocabulary?": [TEXT], "names?": [TEXT]}
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
@@ -43,37 +45,38 @@ class Predictions:
         return np.asarray(self.logits.argmax(axis=-1), np.int64)
 
     def save(self, path: Path) -> None:
-        from safetensors.numpy import save
-
-        arrays: dict[str, npt.NDArray[Any]] = {"logits": np.ascontiguousarray(self.logits)}
+        arrays: tensors.Arrays = {"logits": self.logits}
         about = {"corpus": self.corpus, "outcomes": list(self.outcomes), "vocabulary": list(self.vocabulary)}
         if self.trees is not None:
             steps, start = transitions(self.trees)
             leaf = self.trees.leaf
             arrays |= {"steps": steps, "start": start, "leaves": self.trees.symbol[leaf]}
             about["names"] = list(self.trees.names)
-        write_bytes(path, save(arrays, {"about": json.dumps(about)}))
+        write_bytes(path, tensors.to_bytes(arrays, about))
 
     @classmethod
     def load(cls, path: Path) -> Predictions:
-        arrays, about = read_tensors(path)
+        arrays, about = tensors.read(path)
         try:
+            check(about, _ABOUT)
+            outcomes, logits = tuple(map(from_json, about["outcomes"])), arrays["logits"]
+            _check_logits(logits, len(outcomes))
             trees = None
             if "steps" in arrays:
-                trees = from_transitions(arrays["steps"], arrays["start"], arrays["leaves"], tuple(about["names"]))
-            words = tuple(about.get("vocabulary", ()))
-            return cls(str(about["corpus"]), tuple(map(from_json, about["outcomes"])), arrays["logits"], trees, words)
-        except (KeyError, TypeError, AttributeError, TreeError) as error:
-            raise RunError(f"{path} holds no predictions of ours: {type(error).__name__} {error}") from None
+                leaves, names = arrays["leaves"], tuple(about["names"])
+                trees = from_transitions(arrays["steps"], arrays["start"], leaves, names)
+                if len(trees) != len(logits):
+                    raise ValueError(f"{len(trees)} trees and answers to {len(logits)} examples")
+            return cls(about["corpus"], outcomes, logits, trees, tuple(about.get("vocabulary", ())))
+        except (KeyError, ValueError, FormatError, TreeError) as error:
+            why = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            raise RunError(f"{path} holds no predictions of ours: {why}") from None
 
 
-def read_tensors(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """The arrays of a safetensors file, and the JSON that its header holds under `about`."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, "np") as file:
-            about = json.loads((file.metadata() or {}).get("about", "{}"))
-            return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118 - not a mapping
-    except (OSError, SafetensorError, ValueError) as error:
-        raise RunError(f"{path} cannot be read as a safetensors file: {error}") from None
+def _check_logits(logits: npt.NDArray[Any], outcomes: int) -> None:
+    """An error unless there is a finite number for each outcome of each question."""
+    if logits.dtype.kind != "f" or logits.ndim not in (2, 3) or not logits.size or logits.shape[-1] != outcomes:
+        shape = " x ".join(map(str, logits.shape))
+        raise ValueError(f"logits of shape {shape} ({logits.dtype}) for {outcomes} outcomes")
+    if np.isnan(logits).any():
+        raise ValueError("some logits are no numbers")

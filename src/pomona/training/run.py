@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import math
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,12 +26,17 @@ from typing import Any
 from pomona.base import files
 from pomona.base.errors import FormatError, RunError, SpecError
 from pomona.base.locks import InUse, locked
+from pomona.base.shapes import COUNT, NUMBER, TEXT, WHOLE, Each, fault, is_number
 from pomona.training.predictions import Predictions
 from pomona.training.recipe import Recipe
 
 _MEASURED = ("epoch", "loss", "train", "dev", "rate")  # what every epoch of a curve has
 _BEGUN = ("recipe.json", "environment.json", "data.json", "certificate.json", ".lock")  # before the first step
 _TRAINED = ("state.safetensors", "curve.jsonl", "best.safetensors", "last.safetensors", "summary.json")
+_SUMMARY = {
+    "best_epoch": WHOLE, "dev": NUMBER, "epochs?": COUNT, "steps?": COUNT, "core_seconds?": NUMBER,
+    "train_rows?": COUNT,
+}  # fmt: skip
 LONGEST_NAME = 200  # bytes of the name of a test, which becomes the name of a file
 
 
@@ -133,6 +137,14 @@ class Run:
         path = self.folder / name
         return _object(path) if path.exists() else {}
 
+    def _checked(self, name: str, shape: Any) -> dict[str, Any]:
+        """A JSON document of the folder whose parts must have their kinds; empty if there is none."""
+        value = self.read_json(name)
+        wrong = fault(value, shape) if value else ""
+        if wrong:
+            raise RunError(f"{self.folder / name} is not what Pomona wrote: {wrong}")
+        return value
+
     @property
     def curve(self) -> list[dict[str, Any]]:
         """One entry for each epoch: losses, accuracies, rate, step and seconds."""
@@ -145,7 +157,7 @@ class Run:
         except FormatError as error:
             raise RunError(f"{path} cannot be read, its end may be cut off: {error}") from None
         for number, entry in enumerate(entries, 1):
-            if not isinstance(entry, dict) or not all(_is_finite(entry.get(name)) for name in _MEASURED):
+            if not isinstance(entry, dict) or not all(is_number(entry.get(name)) for name in _MEASURED):
                 raise RunError(f"{path}, line {number} is no epoch: an object with numbers for {', '.join(_MEASURED)}")
         return entries
 
@@ -167,12 +179,12 @@ class Run:
     @property
     def summary(self) -> dict[str, Any]:
         """Best epoch, its dev accuracy, seconds of training; empty until the run is finished."""
-        return self.read_json("summary.json")
+        return self._checked("summary.json", _SUMMARY)
 
     @property
     def data(self) -> dict[str, str]:
         """Fingerprints of the training corpus and of the corpus that the weights are chosen on."""
-        return self.read_json("data.json")
+        return self._checked("data.json", Each(TEXT))
 
     @property
     def certificate(self) -> dict[str, Any]:
@@ -238,10 +250,6 @@ def _object(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise RunError(f"{path} cannot be read: it holds no object")
     return value
-
-
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def environment(**more: Any) -> dict[str, Any]:

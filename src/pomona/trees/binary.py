@@ -165,6 +165,11 @@ def from_transitions(steps: Ints, start: Ints, leaves: Ints, names: tuple[str, .
     steps, offsets = np.asarray(steps), np.asarray(start, np.int64)
     if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(steps) or np.any(np.diff(offsets) < 0):
         raise TreeError(f"start must rise from 0 to {len(steps)}, the number of steps")
+    leaves = np.asarray(leaves)
+    if steps.ndim != 1 or offsets.ndim != 1 or leaves.ndim != 1 or (leaves.size and leaves.dtype.kind not in "iu"):
+        raise TreeError("steps, start and leaves are lists of whole numbers")
+    if leaves.min(initial=0) < 0 or leaves.max(initial=-1) >= len(names):
+        raise TreeError(f"a token has the number {int(leaves.max())}; there are {len(names)} names")
     if int((steps == SHIFT).sum()) != len(leaves):
         raise TreeError(f"{int((steps == SHIFT).sum())} SHIFTs for {len(leaves)} tokens")
     known = (steps == SHIFT) | (steps == REDUCE)

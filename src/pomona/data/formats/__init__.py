@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pomona.base.errors import FormatError, SpecError, did_you_mean
-from pomona.base.files import replacing, unix_lines
+from pomona.base.files import replacing, replacing_both, unix_lines
 from pomona.data.corpus import Corpus, Fingerprint
 
 HEAD = 4096  # bytes from which a format is recognised
@@ -48,14 +48,15 @@ class Format:
     """How to read and write one kind of file.
 
     `recognises(path, head)` decides by the first bytes of a file (of text: by its `unix_lines`). `writer(path, shown)`
-    writes to `path`; its errors name the file `shown`. `also` lists the suffixes of files that are written beside it.
+    writes to `path`; its errors name the file `shown`. `also` is the suffix of a second file that is written beside it,
+    if there is one; the path to write that to is the third argument of `writer`.
     """
 
     name: str
     suffix: str
     recognises: Callable[[Path, bytes], bool]
     read: Callable[[Path], Corpus]
-    writer: Callable[[Path, Path], Writer]
+    writer: Callable[..., Writer]
     holds_everything: bool = False  # any corpus, or only those of one task
     also: tuple[str, ...] = ()
 
@@ -204,8 +205,8 @@ class CountingWriter:
 def writing(path: str | Path, format: str | None = None) -> Iterator[CountingWriter]:  # noqa: A002 - the command's word
     """A writer for chunks. The file appears when the block ends without an error, else not at all."""
     chosen = FORMATS.named(format) if format else FORMATS.by_suffix(Path(path))
-    with replacing(path) as beside:
-        writer = CountingWriter(chosen.writer(beside, Path(path)))
+    with _beside(Path(path), chosen) as (beside, *companions):
+        writer = CountingWriter(chosen.writer(beside, Path(path), *companions))
         try:
             yield writer
             if not writer.rows:
@@ -215,6 +216,20 @@ def writing(path: str | Path, format: str | None = None) -> Iterator[CountingWri
                 writer.abandon()
             raise
         writer.close()
+
+
+@contextmanager
+def _beside(path: Path, chosen: Format) -> Iterator[tuple[Path, ...]]:
+    """The paths to write to: one for the file, and one for what the format writes beside it."""
+    if not chosen.also:
+        with replacing(path) as beside:
+            yield (beside,)
+        return
+    if path.suffix != chosen.suffix:
+        ends = " and ".join((chosen.suffix, *chosen.also))
+        raise FormatError(f"the files of the format {chosen.name} end in {ends}; name the first", path=path)
+    with replacing_both(path, path.with_suffix(chosen.also[0])) as both:
+        yield both
 
 
 def write(corpus: Corpus | Iterable[Corpus], path: str | Path, format: str | None = None) -> Path:  # noqa: A002

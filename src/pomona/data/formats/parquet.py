@@ -39,6 +39,7 @@ from pomona.trees.values import distinct, from_json, position_type, to_json
 
 SUFFIX = ".parquet"
 _META = b"pomona"
+_MOST_PACKED, _FEW = 10_000, 10_000_000  # values that one byte of a file can hold, and values that any file may hold
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -84,7 +85,7 @@ class Writer:
         shutil.copyfile(self._path, before)  # the file itself stays the same one, since it is locked
         self._file = None
         try:
-            for batch in _batches(_opened(before)):
+            for batch in _batches(opened(before)):
                 part = _table(_corpus(batch, self._about, self._shown, 0), kind)
                 if self._file is None:
                     self._open(part.schema)
@@ -208,7 +209,7 @@ def _hex_letters(keys: Ints, digits: Ints) -> npt.NDArray[np.uint8]:
 def read(path: Path) -> Corpus:
     """The corpus of a file that `Writer` made; anything else in Parquet's clothes is refused."""
     try:
-        file = _opened(path)
+        file = opened(path)
         about = json.loads((file.metadata.metadata or {}).get(_META) or b"null")
         if not isinstance(about, dict) or about.get("format") != 1:
             raise FormatError("this Parquet file was not written by Pomona (no metadata 'pomona')", path=path)
@@ -237,9 +238,22 @@ def read(path: Path) -> Corpus:
     return corpus
 
 
-def _opened(path: Path) -> Any:
-    """The file for reading: pages whose checksum is not that of their content are errors."""
-    return pq.ParquetFile(pa.BufferReader(read_bytes(path)), page_checksum_verification=True)
+def opened(path: Path) -> Any:
+    """The file for reading: pages whose checksum is not that of their content are errors, and so is a file that
+    announces far more than it can hold, before memory is asked for."""
+    content = read_bytes(path)
+    file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
+    about, most = file.metadata, _MOST_PACKED * len(content) + _FEW
+    groups = map(about.row_group, range(about.num_row_groups))
+    parts = [group.column(at) for group in groups for at in range(about.num_columns)]
+    values = max(about.num_rows, sum(part.num_values for part in parts))
+    size = sum(max(part.total_uncompressed_size, part.total_compressed_size) for part in parts)
+    if not 0 <= values <= most or not 0 <= size <= 8 * most:
+        raise FormatError(
+            f"it announces {values:,} values in {size:,} bytes, more than a file of {len(content):,} bytes can hold",
+            path=path,
+        )
+    return file
 
 
 def _batches(file: Any) -> Iterator[Any]:

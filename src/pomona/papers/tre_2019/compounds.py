@@ -22,6 +22,7 @@ import numpy as np
 
 from pomona.base.errors import FormatError, MeasureError
 from pomona.base.files import read_text
+from pomona.base.shapes import COUNT, NUMBER, TEXT, Each, Maybe
 from pomona.papers.tre_2019.correlations import correlate
 from pomona.papers.tre_2019.vectors import Vector
 from pomona.representations.tre import ReconstructionWarning, tre
@@ -29,6 +30,11 @@ from pomona.representations.tre.legacy import andreas2019
 
 SHOWN = 3  # most and least compositional items, as in the paper
 OFTEN = 20  # a compound that occurs less often has a vector that says little
+_CORRELATION = {"value": Maybe(NUMBER), "low": Maybe(NUMBER), "high": Maybe(NUMBER)}
+JUDGED = Each({  # what `judge` gives, by source of the vectors
+    "compounds": COUNT, "exact": _CORRELATION, "legacy": _CORRELATION, "given frequency": Maybe(_CORRELATION),
+    "items": [(TEXT, NUMBER, NUMBER)],
+})  # fmt: skip
 
 
 @dataclass(frozen=True)

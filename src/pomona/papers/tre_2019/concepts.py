@@ -13,8 +13,11 @@ three show the concept and one does not.
 from __future__ import annotations
 
 import gzip
+import io
+import math
 import os
 import struct
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,7 @@ from pomona.base.files import read_bytes
 from pomona.base.randomness import stream_key
 
 SIDE = 28
+LARGEST = 100_000_000  # bytes of a file of digits; MNIST's have 47,040,016
 COLOURS = {
     "red": (220, 40, 40),
     "green": (30, 160, 60),
@@ -114,16 +118,25 @@ def _idx(folder: Path, what: str, axes: int) -> tuple[npt.NDArray[np.uint8], tup
     path = next((candidate for candidate in candidates if candidate.is_file()), None)
     if path is None:
         raise FormatError(f"there is no {' or '.join(FILES[what])} (or .gz) in it", path=folder)
-    try:
-        content = gzip.decompress(read_bytes(path)) if path.suffix == ".gz" else read_bytes(path)
-    except (OSError, EOFError) as error:
-        raise FormatError(f"is not a whole gzip file: {error}", path=path) from None
+    content = _unpacked(path) if path.suffix == ".gz" else read_bytes(path)
     if len(content) < 4 + 4 * axes or content[:4] != bytes((0, 0, 8, axes)):
         raise FormatError(f"is not an IDX file of bytes with {axes} axes", path=path)
     shape = struct.unpack(f">{axes}I", content[4 : 4 + 4 * axes])
-    if len(content) != 4 + 4 * axes + int(np.prod(shape)):
+    if len(content) != 4 + 4 * axes + math.prod(shape):
         raise FormatError(f"does not hold the {'x'.join(map(str, shape))} bytes that its header announces", path=path)
     return np.frombuffer(content, np.uint8, offset=4 + 4 * axes), shape
+
+
+def _unpacked(path: Path) -> bytes:
+    """The content of a gzip file of at most `LARGEST` bytes."""
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(read_bytes(path))) as file:
+            content = file.read(LARGEST + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise FormatError(f"is not a whole gzip file: {error}", path=path) from None
+    if len(content) > LARGEST:
+        raise FormatError(f"holds more than {LARGEST:,} bytes, which is more than MNIST has", path=path)
+    return content
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,8 +27,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from pomona.base.errors import SpecError
+from pomona.base.errors import FormatError, RunError, SpecError
 from pomona.base.randomness import stream_key
+from pomona.base.registry import validated
+from pomona.base.shapes import COUNT, NUMBER, TEXT, Maybe, check
 from pomona.models.model import seeded
 from pomona.papers.tre_2019.concepts import Painter, Tasks, bundled_digits, data_folder, read_digits
 from pomona.papers.tre_2019.correlations import correlate
@@ -37,11 +39,16 @@ from pomona.papers.tre_2019.published import PublishedTasks, read_archive
 from pomona.representations.information import binned_entropy, mutual_information
 from pomona.representations.tre import Derivations, ReconstructionWarning, tre
 from pomona.representations.tre.legacy import andreas2019
-from pomona.training.checkpoints import read_torch, tensors_to_bytes
+from pomona.training.checkpoints import fitting, read_torch, tensors_to_bytes
 from pomona.training.run import environment
 
 VALIDATION = 500
 PATIENCE, FACTOR = 10, 0.5  # of the plateau schedule: torch's defaults except for the factor, as in the released code
+_ENTRY = {
+    "epoch": COUNT, "accuracy": NUMBER, "gradient": Maybe(NUMBER),
+    **dict.fromkeys(("exact", "bound", "legacy", "frozen", "entropy", "entropy_range", "information"), NUMBER),
+}  # fmt: skip
+_RUN = {"digits": TEXT, "curve": [_ENTRY]}
 PROBES = 20  # tasks for each of the 22 attributes, to estimate the information
 
 
@@ -154,8 +161,7 @@ def learn(
     folder: Folder, *, only: Sequence[int] | None = None, device: str = "cpu", say: Say = lambda text: None
 ) -> None:
     """Train every unfinished run, or only these. Resumes after the last complete epoch and gives the same bits."""
-    known = folder.read("settings.json", {})
-    settings = Dynamics(**{key: value for key, value in known.items() if key != "experiment"})
+    settings = _settings(folder)
     chosen = range(settings.runs) if only is None else only
     missing = [run for run in chosen if not (folder.path / f"run-{run}.json").exists()]
     if missing:
@@ -163,6 +169,11 @@ def learn(
         for run in missing:
             with folder.locked(f"run-{run}"):
                 _learn_run(folder, settings, run, world, device, say)
+
+
+def _settings(folder: Folder) -> Dynamics:
+    known = folder.read("settings.json", {}, {})
+    return validated(Dynamics, {key: value for key, value in known.items() if key != "experiment"}, "dynamics")
 
 
 def _learn_run(folder: Folder, settings: Dynamics, run: int, world: World, device: str, say: Say) -> None:
@@ -264,20 +275,32 @@ def _saved(model: nn.Module, optimiser: Any, curve: list[dict[str, Any]]) -> byt
 
 def _restore(model: nn.Module, optimiser: Any, path: Path) -> list[dict[str, Any]]:
     arrays, about = read_torch(path)
-    model.load_state_dict({name[8:]: value for name, value in arrays.items() if name.startswith("weights/")})
+    try:
+        check(about, {"curve": [_ENTRY]})
+    except FormatError as error:
+        raise RunError(f"{path} cannot be read: {error}") from None
+    with torch.no_grad():
+        for name, tensor in model.state_dict().items():
+            tensor.copy_(fitting(arrays, f"weights/{name}", tensor, path))
     known = optimiser.state_dict()
-    for name, value in arrays.items():
-        if name.startswith("adam/"):
-            _, number, which = name.split("/")
-            known["state"].setdefault(int(number), {})[which] = value
+    for number, weight in enumerate(model.parameters() if any(name.startswith("adam/") for name in arrays) else ()):
+        like = {"step": torch.zeros(()), "exp_avg": weight, "exp_avg_sq": weight}
+        state = {which: fitting(arrays, f"adam/{number}/{which}", tensor, path) for which, tensor in like.items()}
+        known["state"][number] = state
     optimiser.load_state_dict(known)
     return list(about["curve"])
 
 
 def thetas(folder: Path) -> list[npt.NDArray[np.float64]]:
     """The final classifiers of every finished run, [items, 64]."""
-    paths = sorted(folder.glob("theta-*.safetensors"), key=lambda path: int(path.stem[6:]))
-    return [read_torch(path)[0]["theta"].double().numpy() for path in paths]
+    paths = sorted(folder.glob("theta-*.safetensors"), key=lambda path: (len(path.stem), path.stem))
+    return [_theta(read_torch(path)[0].get("theta"), path) for path in paths]
+
+
+def _theta(theta: Tensor | None, path: Path) -> npt.NDArray[np.float64]:
+    if theta is None or theta.ndim != 2 or not torch.isfinite(theta).all():
+        raise RunError(f"{path} does not hold one vector of finite numbers for each item")
+    return np.asarray(theta.double().numpy())
 
 
 def derivations(settings: Dynamics) -> Derivations:
@@ -290,6 +313,7 @@ def derivations(settings: Dynamics) -> Derivations:
 TRES = ("exact", "legacy", "frozen")
 CHOICES = ("before the best epoch", "from most entropy to the best", "all epochs")
 INFORMATIONS = ("entropy", "entropy_range", "information")
+MOST_RUNS = 10_000
 
 
 def selections(curves: list[list[dict[str, Any]]]) -> dict[str, list[tuple[int, int]]]:
@@ -306,9 +330,8 @@ def selections(curves: list[list[dict[str, Any]]]) -> dict[str, list[tuple[int, 
 
 def judge(folder: Folder) -> dict[str, Any]:
     """Correlate TRE with information over each choice of epochs; intervals come from resampling whole runs."""
-    settings = folder.read("settings.json", {})
-    runs = [folder.read(f"run-{run}.json", None) for run in range(settings["runs"])]
-    curves = [run["curve"] for run in runs if run is not None]
+    runs = [folder.read(f"run-{run}.json", None, _RUN) for run in range(min(_settings(folder).runs, MOST_RUNS))]
+    curves = [run["curve"] for run in runs if run is not None and run["curve"]]
     results: dict[str, Any] = {"runs": len(curves), "correlations": []}
     if not curves:
         return results

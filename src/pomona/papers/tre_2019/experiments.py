@@ -157,7 +157,7 @@ def _compounds(plan: Plan, train: bool) -> tuple[dict[str, Any], list[Cell]]:
         return {}, []
     opened = Folder.open(folder, {"experiment": "compounds"})
     sources = {path.name: path.stat().st_size for path in sorted(data.iterdir())}
-    judged: dict[str, Any] = opened.read("judged.json", {})
+    judged: dict[str, Any] = opened.read("judged.json", {}, compounds.JUDGED)
     if train and (not judged or opened.read("sources.json", {}) != sources):
         judged = _judge_compounds(data, plan)
         opened.write("judged.json", judged)
@@ -235,19 +235,11 @@ def _game(plan: Plan, train: bool) -> tuple[dict[str, Any], list[Cell]]:
             languages.measure(folder, say=plan.say)
     judged, cells, readings = {}, [], {}
     for name, folder in _games(plan).items():
-        scores = folder.read("scores.json", [])
+        scores = languages.read_scores(folder)
         if not scores:
             continue
-        played = folder.read("languages.json", {})
         readings[name] = scores
-        judged[name] = {
-            **languages.judge(scores),
-            "figure 6": languages.mined(scores, played["pairs"], played["referents"]),
-            "training cpu seconds": played["cpu_seconds"],
-            "exact TRE cpu seconds": round(sum(score["exact_seconds"] for score in scores), 1),
-            "scores": scores,
-            "messages": [" ".join(row["messages"]) for row in played["pairs"]],
-        }
+        judged[name] = languages.judged(folder, scores)
         for row in judged[name]["correlations"]:
             column = f"r with {row['against']}, {row['runs']}"
             cells.append(_cell(plan, "game", f"{name}, {SOLVERS[row['tre']]}", column, row, row["items"]))
@@ -258,7 +250,7 @@ def _game(plan: Plan, train: bool) -> tuple[dict[str, Any], list[Cell]]:
 
 def _similarity(plan: Plan, train: bool) -> tuple[dict[str, Any], list[Cell]]:
     judged: dict[str, Any] = {}
-    readings = {name: scores for name, folder in _games(plan).items() if (scores := folder.read("scores.json", []))}
+    readings = {name: scores for name, folder in _games(plan).items() if (scores := languages.read_scores(folder))}
     cells = []
     for name, scores in readings.items():
         judged[name] = similarity.of_languages(scores)

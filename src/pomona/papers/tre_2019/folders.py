@@ -19,6 +19,7 @@ from typing import Any
 from pomona.base import files
 from pomona.base.errors import FormatError, RunError
 from pomona.base.locks import InUse, locked
+from pomona.base.shapes import ANYTHING, check
 
 Say = Callable[[str], None]
 
@@ -34,15 +35,13 @@ class Folder:
         """A new folder, or an existing one that was created with the same settings."""
         folder = cls(Path(path))
         plain = json.loads(json.dumps(settings))
-        known = folder.read("settings.json", None)
+        known = folder.read("settings.json", None, {})
         if known is None:
             if folder.path.is_dir() and not files.is_empty(folder.path):
                 raise RunError(
                     f"{path} is not empty and holds no experiment; nothing was changed. Choose another folder."
                 )
             folder.write("settings.json", plain)
-        elif not isinstance(known, dict):
-            raise RunError(f"{path}/settings.json cannot be read: it holds no object")
         elif known != plain:
             names = sorted(name for name in {*known, *plain} if known.get(name, ...) != plain.get(name, ...))
             raise RunError(
@@ -61,10 +60,11 @@ class Folder:
             what = f"{part} in {self.path}" if part else str(self.path)
             raise RunError(f"another process works on {what}; wait until it ends") from None
 
-    def read(self, name: str, default: Any) -> Any:
+    def read(self, name: str, default: Any, shape: Any = ANYTHING) -> Any:
+        """A JSON document of the folder, whose parts must have their kinds; `default` if there is none."""
         path = self.path / name
         try:
-            return files.read_json(path) if path.exists() else default
+            return check(files.read_json(path), shape) if path.exists() else default
         except FormatError as error:
             raise RunError(f"{path} cannot be read: {error}") from None
 

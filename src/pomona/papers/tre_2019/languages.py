@@ -12,6 +12,7 @@ measurements of each language); during training also `state.safetensors`.
 from __future__ import annotations
 
 import dataclasses
+import re
 import time
 import warnings
 from collections.abc import Mapping
@@ -22,6 +23,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from pomona.base.errors import FormatError, MeasureError, RunError
+from pomona.base.registry import validated
+from pomona.base.shapes import COUNT, NUMBER, TEXT, TRUTH, Kind, Maybe, check
 from pomona.papers.tre_2019.agents import AgentPairs
 from pomona.papers.tre_2019.correlations import correlate, gap
 from pomona.papers.tre_2019.folders import Folder, Say
@@ -31,7 +35,7 @@ from pomona.representations.edit_distance import check_proposition_1
 from pomona.representations.topographic import topographic_similarity
 from pomona.representations.tre import ReconstructionWarning, tre
 from pomona.representations.tre.legacy import andreas2019
-from pomona.training.checkpoints import read_torch, tensors_to_bytes
+from pomona.training.checkpoints import fitting, read_torch, tensors_to_bytes
 from pomona.training.run import environment
 
 SAVE_EVERY = 60.0  # seconds
@@ -42,6 +46,18 @@ ATTRIBUTES = [[part, colour, other, tone] for (part, colour), (other, tone) in R
 # is a linear programme, and the scores differ little, so shuffled languages are fitted in this way.
 PLACED = [tuple(f"{position} {name}" for position, name in enumerate(row)) for row in ATTRIBUTES]
 SHUFFLES = 200
+_LETTERS = Kind("a message", lambda value: bool(re.fullmatch(r"([a-z]|<\d{2,6}>)+", str(value))))
+_LANGUAGE = {"pair": COUNT, "messages": [_LETTERS], "rewards": [NUMBER], "trained": [COUNT]}
+_LANGUAGES = {"pairs": [_LANGUAGE], "referents": [TEXT], "cpu_seconds": NUMBER}
+_SCORE = {
+    **dict.fromkeys(("pair", "messages"), COUNT), "status": TEXT,
+    **dict.fromkeys(("train", "test", "error", "exact", "bound", "legacy", "information", "exact_seconds"), NUMBER),
+    **dict.fromkeys(("shuffled", "normalised", "topsim", "posdis"), Maybe(NUMBER)),
+    "proposition": {
+        "pairs": COUNT, "violations": COUNT,
+        **dict.fromkeys(("primitives_within_one", "primitives_near_identity", "subadditive"), TRUTH),
+    },
+}  # fmt: skip
 
 
 def games_folder(path: str | Path, game: Game, *, seed: int = 0, pairs: int = 100) -> Folder:
@@ -53,10 +69,10 @@ def games_folder(path: str | Path, game: Game, *, seed: int = 0, pairs: int = 10
 
 def play(folder: Folder, *, device: str = "cpu", say: Say = lambda text: None) -> None:
     """Train all pairs of a folder together and save their languages. A resumed run gives the same bits."""
-    if folder.read("languages.json", None) is not None:
+    if read_languages(folder) is not None:
         return
-    settings = folder.read("settings.json", {})
-    game, seed, numbers = Game(**settings["game"]), settings["seed"], range(settings["pairs"])
+    settings = folder.read("settings.json", None, {"seed": COUNT, "pairs": COUNT, "game": {}})
+    game, seed, numbers = validated(Game, settings["game"], "game"), settings["seed"], range(settings["pairs"])
     with folder.locked():
         pairs = AgentPairs.fresh(game, seed, numbers, device=device)
         state = folder.path / "state.safetensors"
@@ -86,10 +102,14 @@ def save(pairs: AgentPairs, folder: Folder, seconds: float) -> None:
 def restore(pairs: AgentPairs, path: Path) -> float:
     """Load a saved state; returns the CPU seconds spent before it was saved."""
     arrays, about = read_torch(path)
+    try:
+        check(about, {"done": COUNT, "seconds": NUMBER})
+    except FormatError as error:
+        raise RunError(f"{path} cannot be read: {error}") from None
     with torch.no_grad():
         for name, array in {**pairs.weights, **pairs.memory}.items():
-            array.copy_(arrays[name])
-    pairs.average = arrays["average"].to(pairs.average.device)
+            array.copy_(fitting(arrays, name, array, path))
+    pairs.average = fitting(arrays, "average", pairs.average, path).to(pairs.average.device)
     pairs.done = int(about["done"])
     return float(about["seconds"])
 
@@ -117,13 +137,29 @@ def spelt(message: npt.NDArray[np.int64]) -> str:
     return "".join(letters)
 
 
+def read_languages(folder: Folder) -> dict[str, Any] | None:
+    """The languages of a folder; None if they are not trained yet."""
+    languages: dict[str, Any] | None = folder.read("languages.json", None, _LANGUAGES)
+    for row in languages["pairs"] if languages else []:
+        parts = (row["messages"], row["rewards"], languages["referents"] if languages else ())
+        if {*map(len, parts)} != {len(REFERENTS)} or not set(row["trained"]) < set(range(len(REFERENTS))):
+            raise RunError(f"{folder.path / 'languages.json'} is not what Pomona wrote: see pair {row['pair']}")
+    return languages
+
+
+def read_scores(folder: Folder) -> list[dict[str, Any]]:
+    """What was measured of the languages of a folder so far."""
+    scores: list[dict[str, Any]] = folder.read("scores.json", [], [_SCORE])
+    return scores
+
+
 # -- measuring ------------------------------------------------------------------------------------------------------
 
 
 def measure(folder: Folder, *, say: Say = lambda text: None) -> list[dict[str, Any]]:
     """Measure every language; those measured before are kept."""
-    languages = folder.read("languages.json", {"pairs": []})["pairs"]
-    scores: list[dict[str, Any]] = folder.read("scores.json", [])
+    languages = (read_languages(folder) or {"pairs": []})["pairs"]
+    scores = read_scores(folder)
     with folder.locked():
         for row in languages[len(scores) :]:
             started = time.process_time()
@@ -139,6 +175,8 @@ def measure(folder: Folder, *, say: Say = lambda text: None) -> list[dict[str, A
 
 def one_hot(messages: list[str]) -> npt.NDArray[np.float64]:
     """Messages as TRE takes them, [48, positions, symbols + 2]."""
+    if len(set(map(len, messages))) != 1 or not set("".join(messages)) <= set("abcdefghijklmnopqr"):
+        raise MeasureError("TRE of a language is measured with messages of one length, in the letters a to r")
     symbols = np.array([[ord(letter) - 97 for letter in message] for message in messages])
     return np.asarray(np.eye(18)[symbols])
 
@@ -215,6 +253,22 @@ def judge(scores: list[dict[str, Any]]) -> dict[str, Any]:
     known = {name: column[np.isfinite(column)] for name, column in columns.items()}
     results["means"] = {name: float(column.mean()) for name, column in known.items() if len(column)}
     return results
+
+
+def judged(folder: Folder, scores: list[dict[str, Any]]) -> dict[str, Any]:
+    """All that is said of the languages of a folder."""
+    played = read_languages(folder)
+    numbered = {row["pair"] for row in scores} == set(range(len(scores)))
+    if played is None or len(played["pairs"]) < len(scores) or not numbered:
+        raise RunError(f"{folder.path}: scores.json and languages.json do not belong together; remove scores.json")
+    return {
+        **judge(scores),
+        "figure 6": mined(scores, played["pairs"], played["referents"]),
+        "training cpu seconds": played["cpu_seconds"],
+        "exact TRE cpu seconds": round(sum(score["exact_seconds"] for score in scores), 1),
+        "scores": scores,
+        "messages": [" ".join(row["messages"]) for row in played["pairs"]],
+    }
 
 
 def mined(scores: list[dict[str, Any]], languages: list[dict[str, Any]], referents: list[str]) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections import Counter
@@ -72,6 +73,8 @@ def _binary_rows(file: BinaryIO, path: Path) -> Iterator[tuple[str, Vector]]:
     if len(head) != 2 or not all(field.isdigit() for field in head):
         raise FormatError("a binary word2vec file begins with two counts", path=path, line=1)
     words, width = map(int, head)
+    if words * (4 * width + 2) > os.fstat(file.fileno()).st_size or not width:
+        raise FormatError(f"its header announces {words} words of {width} numbers, more than the file holds", path=path)
     for _ in range(words):
         name = b""
         while (byte := file.read(1)) != b" ":

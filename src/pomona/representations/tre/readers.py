@@ -16,18 +16,23 @@ JSONL with a "tree" in every line, Parquet, a table of attributes (CSV). A leaf 
 
 from __future__ import annotations
 
-import json
+import io
+import lzma
+import math
 import re
-from collections.abc import Iterator
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pomona.base.errors import FormatError, MeasureError
-from pomona.base.files import unix_lines
+from pomona.base.files import parse_json, read_bytes, read_text, unix_lines
 from pomona.data import formats
 from pomona.data.corpus import Corpus
 from pomona.data.formats import FORMATS, HEAD
@@ -36,6 +41,11 @@ from pomona.representations.tre.derivations import Derivations
 from pomona.trees import links
 from pomona.trees.forest import Forest
 
+_MOST_PACKED = 1_100  # bytes that one byte of a zip file can hold
+_NO_ZIP = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, RuntimeError, EOFError, OSError, ValueError,
+    KeyError, OverflowError,
+)  # fmt: skip
 ARRAY_SUFFIXES = (".npy", ".npz", ".parquet", ".vec", ".txt", ".w2v")
 
 
@@ -62,52 +72,80 @@ def read_representations(path: str | Path, key: str | None = None) -> Vectors:
 
 
 def _numpy(path: Path, key: str | None) -> npt.NDArray[Any]:
+    """An array of numbers. Its size is compared with that of the file before memory is asked for."""
+    content = read_bytes(path)
+    if content[:2] != b"PK":
+        return _array(io.BytesIO(content), len(content), path)
     try:
-        loaded = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise FormatError(f"not a NumPy array of numbers ({error}).", path=path) from None
-    if isinstance(loaded, np.ndarray):
-        return loaded
-    names = list(loaded.files)
-    if key is None and len(names) != 1:
-        raise FormatError(f"holds {len(names)} arrays ({', '.join(names)}); choose one with --key.", path=path)
-    chosen = key if key is not None else names[0]
-    if chosen not in names:
-        raise FormatError(f"has no array called {chosen!r}; it holds {', '.join(names)}.", path=path)
+        archive = zipfile.ZipFile(io.BytesIO(content))
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+        if key is None and len(names) != 1:
+            raise FormatError(f"holds {len(names)} arrays ({_shortened(names)}); choose one with --key.", path=path)
+        chosen = key if key is not None else names[0]
+        if chosen not in names:
+            raise FormatError(f"has no array called {chosen!r}; it holds {_shortened(names)}.", path=path)
+        member = archive.getinfo(archive.namelist()[names.index(chosen)])
+        if member.file_size > len(content) * _MOST_PACKED:
+            raise FormatError(f"announces an array of {member.file_size:,} bytes, more than it can hold.", path=path)
+        with archive.open(member) as file:
+            unpacked = file.read(member.file_size + 1)
+    except _NO_ZIP as error:
+        raise FormatError(f"not a whole .npz file ({error}).", path=path) from None
+    return _array(io.BytesIO(unpacked), len(unpacked), path)
+
+
+def _shortened(names: Iterable[str]) -> str:
+    """Names for a message, as many as a line has room for."""
+    text = ", ".join(names)
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def _array(file: io.BytesIO, size: int, path: Path) -> npt.NDArray[Any]:
     try:
-        return np.asarray(loaded[chosen])
-    except ValueError as error:
-        raise FormatError(f"array {chosen!r} is not made of numbers ({error}).", path=path) from None
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, kind = read(file)
+        if kind.hasobject or kind.kind not in "fiubcSU":
+            raise ValueError(f"its entries are {kind}")
+        if math.prod(shape) * kind.itemsize > size or min(shape, default=0) < 0:
+            raise ValueError(f"its header announces {' x '.join(map(str, shape))} entries, more than the file has")
+        file.seek(0)
+        return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+    except (ValueError, OSError, EOFError, SyntaxError, TypeError, OverflowError, RecursionError, TokenError) as error:
+        raise FormatError(f"not a NumPy array of numbers ({str(error)[:200]}).", path=path) from None
 
 
 def _parquet(path: Path, key: str | None) -> Vectors:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from pomona.data.formats.parquet import opened
 
     try:
-        table = pq.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise FormatError(f"not a Parquet file ({error}).", path=path) from None
-    text = [
-        field.name for field in table.schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
-    ]
+        table = opened(path).read()
+        columns = {field.name: field.type for field in table.schema}
+        return _vectors_of(table, columns, key, path)
+    except FormatError:
+        raise
+    except Exception as error:  # damage shows itself in any way: Arrow's errors, wrong types, text that is no text
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise FormatError(f"not a Parquet file of vectors ({why[:200]}).", path=path) from None
+
+
+def _vectors_of(table: Any, columns: dict[str, Any], key: str | None, path: Path) -> Vectors:
+    import pyarrow as pa
+
+    text = [name for name, kind in columns.items() if pa.types.is_string(kind) or pa.types.is_large_string(kind)]
     names = tuple(str(value) for value in table[text[0]].to_pylist()) if text else None
-    lists = [
-        field.name for field in table.schema if pa.types.is_list(field.type) or pa.types.is_fixed_size_list(field.type)
-    ]
+    lists = [name for name, kind in columns.items() if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind)]
     if key is not None or lists:
         chosen = key or lists[0]
-        if chosen not in table.column_names:
-            raise FormatError(f"has no column called {chosen!r}; it has {', '.join(table.column_names)}.", path=path)
+        if chosen not in columns:
+            raise FormatError(f"has no column called {chosen!r}; it has {_shortened(columns)}.", path=path)
         rows = table[chosen].to_pylist()
         length = len(rows[0]) if rows and rows[0] is not None else 0
         for number, row in enumerate(rows):
             if row is None or len(row) != length:
                 raise FormatError(f"row {number} of column {chosen!r} has another length than row 0.", path=path)
         return Vectors(np.array(rows, np.float64), names)
-    numeric = [
-        field.name for field in table.schema if pa.types.is_floating(field.type) or pa.types.is_integer(field.type)
-    ]
+    numeric = [name for name, kind in columns.items() if pa.types.is_floating(kind) or pa.types.is_integer(kind)]
     if not numeric:
         raise FormatError("has neither a column of lists nor numeric columns.", path=path)
     return Vectors(np.column_stack([table[name].to_numpy() for name in numeric]).astype(np.float64), names)
@@ -150,12 +188,7 @@ def read_derivations(path: str | Path) -> tuple[Derivations, tuple[str, ...] | N
     trees: list[Any] = []
     items: list[str] = []
     for number, line in _lines(path):
-        try:
-            value = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
-            column = error.colno if isinstance(error, json.JSONDecodeError) else None
-            reason = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
-            raise FormatError(f"not JSON: {reason}.", path=path, line=number, column=column) from None
+        value = parse_json(line, path, number)
         if isinstance(value, dict):
             if "item" in value:
                 items.append(str(value.pop("item")))
@@ -199,10 +232,7 @@ def read_items(path: str | Path) -> Any:
         return [line for _, line in _lines(path)]
     values = []
     for number, line in _lines(path):
-        try:
-            value = json.loads(line)
-        except (json.JSONDecodeError, RecursionError):
-            raise FormatError("not JSON.", path=path, line=number) from None
+        value = parse_json(line, path, number)
         values.append(list(value.values()) if isinstance(value, dict) else value)
     return values
 
@@ -248,10 +278,6 @@ def _attributes(corpus: Corpus) -> list[tuple[str, ...]] | None:
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Numbered lines that are not blank."""
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield number, line.rstrip("\n")
-    except UnicodeDecodeError:
-        raise FormatError("not UTF-8 text.", path=path) from None
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        if line.strip():
+            yield number, line

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from pomona.base.errors import FormatError, PomonaError
-from pomona.base.files import read_lines
+from pomona.base.files import parse_json, read_lines
+from pomona.base.shapes import is_text
 from pomona.data.corpus import Corpus
 from pomona.data.formats import FORMATS, Format
 from pomona.data.nested_objects import short
@@ -136,14 +137,15 @@ def _answers(given: Any, path: Path, line: int) -> list[int]:
 
 def _row(raw: bytes, path: Path, line: int) -> dict[str, Any]:
     try:
-        row = json.loads(raw.decode("utf-8"))
+        text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise FormatError("this is not UTF-8", path=path, line=line, column=error.start + 1) from None
-    except ValueError as error:
-        raise FormatError(f"this is not JSON: {error}", path=path, line=line) from None
+    row = parse_json(text, path, line)
     texts = isinstance(row, dict) and all(isinstance(row.get(name), str) for name in ("sentence1", "sentence2"))
     if not texts or "gold_label" not in row:
         raise FormatError('a line is an object with "sentence1", "sentence2" and "gold_label"', path=path, line=line)
+    if not all(is_text(row[name]) for name in ("sentence1", "sentence2")):
+        raise FormatError("a sentence has half of a surrogate pair, which is no character", path=path, line=line)
     unknown = sorted(set(row) - _FIELDS)
     if unknown:
         raise FormatError(f"the field {unknown[0]!r} is unknown; remove it", path=path, line=line)

@@ -10,7 +10,6 @@ fairseq's limit of 1,024 tokens, at which the original stops, are written whole,
 
 from __future__ import annotations
 
-import os
 import re
 import warnings
 from pathlib import Path
@@ -93,12 +92,9 @@ def _answers(data: bytes, width: int, path: Path) -> npt.NDArray[np.int16]:
 class Writer:
     """Writes two files, which appear together when both are complete."""
 
-    def __init__(self, path: Path, shown: Path) -> None:
-        if shown.suffix != SUFFIX:
-            raise FormatError(f"ORCHARD's files end in {SUFFIX} and {LABELS}; name the first", path=shown)
+    def __init__(self, path: Path, shown: Path, labels: Path) -> None:
         self._shown = shown
-        self._labels = path.with_name(path.name + LABELS)
-        self._sources, self._answers = path.open("wb"), self._labels.open("wb")
+        self._sources, self._answers = path.open("wb"), labels.open("wb")
         self._rows = self._long = self._longest = 0
 
     def write(self, corpus: Corpus) -> None:
@@ -122,11 +118,7 @@ class Writer:
         self._longest = max(self._longest, int(corpus.lengths.max(initial=0)))
 
     def close(self) -> None:
-        self._sources.close()
-        self._answers.flush()
-        os.fsync(self._answers.fileno())
-        self._answers.close()
-        self._labels.replace(self._shown.with_suffix(LABELS))
+        self.abandon()
         if self._long:
             warnings.warn(
                 f"{self._shown}: {self._long:,} of {self._rows:,} sources are longer than fairseq's {FAIRSEQ_LIMIT:,} "
@@ -138,7 +130,6 @@ class Writer:
     def abandon(self) -> None:
         self._sources.close()
         self._answers.close()
-        self._labels.unlink(missing_ok=True)
 
 
 FORMATS.add(Format("orchard", SUFFIX, recognises, read, Writer, also=(LABELS,)))
