@@ -110,6 +110,8 @@ def _structured(data: bytes, draw: Random) -> bytes | None:
         return None
     try:
         return dumped(changed(json.loads(data), draw)).encode("utf-8", "surrogatepass")
+    except RecursionError:
+        return None
     except ValueError:
         pass
     lines = data.split(b"\n")

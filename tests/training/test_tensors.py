@@ -24,7 +24,9 @@ def test_arrays_come_back_with_their_shapes_and_the_same_arrays_give_the_same_by
     arrays, about = tensors.read(tmp_path / "a")
     assert about == ABOUT
     assert arrays.keys() == ARRAYS.keys()
-    assert all(np.array_equal(arrays[name], ARRAYS[name]) and arrays[name].shape == ARRAYS[name].shape for name in ARRAYS)
+    for name, array in ARRAYS.items():
+        assert np.array_equal(arrays[name], array)
+        assert arrays[name].shape == array.shape
 
 
 def test_every_changed_bit_of_a_file_is_noticed(tmp_path: Path) -> None:

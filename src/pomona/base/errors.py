@@ -20,9 +20,19 @@ import difflib
 from collections.abc import Iterable
 from pathlib import Path
 
+LONGEST = 2_000  # characters of a message
+
 
 class PomonaError(Exception):
     """The root of the family; catch this to catch all of Pomona's own errors."""
+
+    def __init__(self, message: str = "", *more: object) -> None:
+        super().__init__(_readable(str(message)), *more)
+
+
+def _readable(message: str) -> str:
+    """A message that a person can read: text from a file may be as long as the file."""
+    return message if len(message) <= LONGEST else f"{message[: LONGEST - 300]} ... {message[-200:]}"
 
 
 class SpecError(PomonaError):

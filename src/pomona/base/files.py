@@ -64,7 +64,7 @@ def replacing_both(path: str | Path, companion: str | Path) -> Iterator[tuple[Pa
     """Two paths to write to. Both files, which belong together, become `path` and its companion when the block ends.
 
     They are never of two times: the old companion is put aside before the first file is replaced. If the process is
-    killed in between, there is no companion; after an error the old pair is there again.
+    killed in between, there is no companion; if the first file cannot be replaced, the old pair is there again.
     """
     targets = Path(path), Path(companion)
     if any(kind_of(target) not in ("", "file") for target in targets):
@@ -76,8 +76,9 @@ def replacing_both(path: str | Path, companion: str | Path) -> Iterator[tuple[Pa
             second.complete()
             aside = second.path.with_name(f"{second.path.name}.old")
             with _put_aside(second.target, aside):
-                first.replace()
-                second.replace()
+                first.path.replace(first.target)
+            second.replace()
+            _sync_folder(first.target.parent)
             for target in (first.target, second.target):
                 _remove_left_overs(target)
     except OSError as error:

@@ -18,6 +18,7 @@ import dataclasses
 import importlib.util
 import pkgutil
 import re
+import reprlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -203,7 +204,8 @@ def validated(kind: type[T], settings: Mapping[str, Any], name: str) -> T:
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "settings"
-        raise SpecError(f"{name}: {place} = {first['input']!r}: {first['msg'].removeprefix('Value error, ')}") from None
+        given, why = reprlib.repr(first["input"]), first["msg"].removeprefix("Value error, ")
+        raise SpecError(f"{name}: {place} = {given}: {why}") from None
 
 
 def _of_their_types(kind: type, settings: Mapping[str, Any]) -> dict[str, Any] | None:

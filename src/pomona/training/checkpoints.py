@@ -98,7 +98,7 @@ def build(recipe: Recipe, vocabulary: tuple[str, ...], outcomes: tuple[Any, ...]
         with seeded(int(stream_key("first weights", recipe.seed)) >> 1):
             return model.build(Shape(len(vocabulary), len(outcomes), vocabulary, outcomes))
     except (AssertionError, RuntimeError, TypeError, ValueError, ZeroDivisionError) as error:
-        if isinstance(error, PomonaError) or "allocate memory" in str(error):
+        if isinstance(error, PomonaError):
             raise
         raise SpecError(f"{recipe.model} cannot be built with the settings {settings_of(model)}: {error}") from error
 

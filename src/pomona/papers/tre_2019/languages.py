@@ -46,7 +46,8 @@ ATTRIBUTES = [[part, colour, other, tone] for (part, colour), (other, tone) in R
 # is a linear programme, and the scores differ little, so shuffled languages are fitted in this way.
 PLACED = [tuple(f"{position} {name}" for position, name in enumerate(row)) for row in ATTRIBUTES]
 SHUFFLES = 200
-_LETTERS = Kind("a message", lambda value: bool(re.fullmatch(r"([a-z]|<\d{2,6}>)+", str(value))))
+_SPELT = re.compile(r"([a-z]|<[0-9]{2,6}>)+")
+_LETTERS = Kind("a message", lambda value: isinstance(value, str) and bool(_SPELT.fullmatch(value)))
 _LANGUAGE = {"pair": COUNT, "messages": [_LETTERS], "rewards": [NUMBER], "trained": [COUNT]}
 _LANGUAGES = {"pairs": [_LANGUAGE], "referents": [TEXT], "cpu_seconds": NUMBER}
 _SCORE = {
