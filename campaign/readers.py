@@ -96,18 +96,18 @@ def _topsim(home: Path) -> Any:
 
 def _judged(vectors: str) -> Callable[[Path], Any]:
     def read(home: Path) -> Any:
-        from pomona.papers.tre_2019 import compounds
+        from pomona.papers.tre_2019 import compounds, vectors as word_vectors
 
         folder = home / "words"
         listed = compounds.read_reddy(folder / "reddy.txt")
-        table = compounds.vectors_from_file(folder / vectors, compounds.wanted(listed))
+        table = word_vectors.vectors_from_file(folder / vectors, compounds.wanted(listed))
         return len(table), len(compounds.read_frequencies(folder / "frequencies.tsv"))
 
     return read
 
 
 def _text(home: Path) -> Any:
-    from pomona.papers.tre_2019.compounds import Text
+    from pomona.papers.tre_2019.vectors import Text
 
     return list(Text(home / "words" / "corpus.txt", frozenset({("nest", "egg")})))
 
