@@ -138,10 +138,14 @@ def test_a_test_that_was_trained_on_is_refused(run: Run, here: Path) -> None:
         models = ["run"] if verb == "evaluate" else ["run", "run"]
         refused = run(verb, *models, *task, "--data-seed", 7)
         assert refused.status == 3
-        assert f"{len(rows)} of the 40 examples of listops/d20s are among the 120 that run was" in refused.err
+        named = f"{len(rows)} of the 40 examples of listops (test, data seed 7) are among the 120 that run was"
+        assert named in refused.err
         assert f"rows {rows[0] + 1}" in refused.err
         assert "--allow-overlap" in refused.err
     assert list(pm.Run.read("run").scores) == ["test"]
+    with pytest.raises(pm.PomonaError, match="allow_overlap=True"):
+        pm.evaluate(shared[0], shared[1])
+    assert "were in the training data" in pm.evaluate(*shared, allow_overlap=True, ladders=False).notes[-1]
     allowed = good(run("evaluate", "run", *task, "--data-seed", 7, "--allow-overlap", "--no-ladder", "--json")).json
     assert f"{len(rows)} of 40 examples were in the training data; without them" in allowed["notes"][-1]
     whole = run("evaluate", "run", *task, "--split", "train", "--no-ladder")

@@ -84,6 +84,8 @@ def test_with_a_name_and_without_the_numbers_are_the_same(model: str, task: str,
     assert predictions is not None
     corpus = pm.generate(task, TASKS[task]["split"], 0, **TASKS[task]["settings"])[:25]
     again = pm.evaluate(predictions, corpus, ladders=False)
+    data = found.pop("data")
+    assert (data["source"], data["size"]) == (task, 25)
     assert again.as_dict() == {**found, "name": "predictions"}
     assert found["trees"] or predictions.trees is None or found["notes"]
 
@@ -138,7 +140,7 @@ def test_what_cannot_be_read_is_refused_with_a_clear_sentence(home: Path) -> Non
         error = trained(model, task, home)
         assert isinstance(error, PomonaError)
         assert words in str(error)
-    small = ["--set", "width=8", "--set", "inner=8", "--set", "answers=2"]
+    small = ["--model-set", "width=8", "--model-set", "inner=8", "--model-set", "answers=2"]
     done = command("train", "data_router", "--data", "propositional/deep", "--out", home / "refused", *small)
     assert "asks 1 question an example, and this model gives 2 answers" in str(done.exception)
     assert not (home / "refused" / "best.safetensors").exists()

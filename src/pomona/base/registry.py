@@ -195,7 +195,7 @@ def validated(kind: type[T], settings: Mapping[str, Any], name: str) -> T:
     """An instance of a dataclass from plain values; each value of the wrong type is named."""
     plain = _of_their_types(kind, settings)
     if plain is not None:
-        with suppress(ValueError):  # from the class's own checks; what follows says it in the usual words
+        with suppress(ValueError, TypeError):  # own checks, a missing setting: what follows says it in usual words
             return kind(**plain)
     import pydantic
 

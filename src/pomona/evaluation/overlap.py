@@ -3,7 +3,7 @@
     seen = overlap(run, test)
     seen.rows                    positions of the examples that were trained on
     seen.unknown                 why that could not be told, for example because the training file is gone; else empty
-    refuse_overlap(seen, ...)    an error that names the first of them
+    refuse_overlap(seen, ...)    an error that names the first of them; `evaluate` calls it for every run
 
 The training examples are read or generated again from the run's recipe, and compared by their content keys. Where the
 task itself keeps its splits apart, as with the splits of one draw, there is nothing to compare.
@@ -79,7 +79,14 @@ def source_kind_or_none(recipe: Recipe) -> str:
         return ""
 
 
-def refuse_overlap(seen: Overlap, corpus: Corpus, run: Run, named: str) -> None:
+def _name(corpus: Corpus) -> str:
+    """What a corpus is called in an error: its file, or the split and draw of its task."""
+    origin = corpus.origin
+    drawn = f"{origin.get('task') or 'the corpus'} ({origin.get('split')}, data seed {origin.get('seed')})"
+    return str(origin.get("path") or (drawn if origin.get("task") else repr(corpus)))
+
+
+def refuse_overlap(seen: Overlap, corpus: Corpus, run: Run) -> None:
     """An error that names the first examples of the corpus that were trained on, if there are any."""
     if not len(seen.rows):
         return
@@ -88,10 +95,10 @@ def refuse_overlap(seen: Overlap, corpus: Corpus, run: Run, named: str) -> None:
     own = f"{run.recipe.data} with --data-seed {run.recipe.data_seed}"
     held_out = f"the splits of {own} are held out" if source_kind_or_none(run.recipe) == "task" else "take another test"
     raise RunError(
-        f"{len(seen.rows):,} of the {len(corpus):,} examples of {named} are among the {seen.trained:,} that "
+        f"{len(seen.rows):,} of the {len(corpus):,} examples of {_name(corpus)} are among the {seen.trained:,} that "
         f"{run.folder} was trained on: {'rows' if corpus.lines is None else 'lines'} {lines}{more} (the first is "
         f"{corpus[int(seen.rows[0])].text[:80]}). Their score would say nothing about new examples: {held_out}, or add "
-        "--allow-overlap"
+        "--allow-overlap (in Python allow_overlap=True)"
     )
 
 

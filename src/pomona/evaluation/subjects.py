@@ -22,7 +22,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ from pomona.evaluation.accuracy import answers_from, positions
 from pomona.evaluation.baselines import Baselines, learning_examples
 from pomona.evaluation.evaluation import Evaluation, Inside
 from pomona.evaluation.measure import with_measures
+from pomona.evaluation.overlap import overlap, overlap_notes, refuse_overlap
 from pomona.training.predictions import Predictions
 from pomona.training.run import Run
 from pomona.trees.values import renumber
@@ -50,13 +51,15 @@ ROWS, AREA = 256, 1 << 14  # rows and positions of a batch
 @dataclass(frozen=True)
 class Reading:
     """How a model is asked: `rows` at a time; the words and outcomes of a module; `which` weights of a run, best or
-    last, and how many threads torch uses for them."""
+    last, and how many threads torch uses for them. A run is not asked about examples that it was trained on, unless
+    `allow_overlap` says so."""
 
     rows: int = ROWS
     vocabulary: Sequence[str] | None = None
     outcomes: Sequence[Any] | None = None
     which: str = "best"
     threads: int = 1
+    allow_overlap: bool = False
 
 
 def evaluate(
@@ -76,8 +79,14 @@ def evaluate(
     `ladders=False` leaves both out. `measures` names further measures, for example "topsim" or "tre".
     """
     corpus = corpus_from(corpus) if isinstance(corpus, str) else corpus
-    answered = answer(subject, corpus, name, Reading(**how))
+    reading = Reading(**how)
+    answered = answer(subject, corpus, name, reading)
+    seen = None if answered.run is None else overlap(answered.run, corpus)
+    if answered.run is not None and seen is not None and not reading.allow_overlap:
+        refuse_overlap(seen, corpus, answered.run)
     evaluation = evaluate_answered(answered, corpus, ladders=ladders, train=train, train_depth=train_depth)
+    if seen is not None:
+        evaluation = replace(evaluation, notes=(*evaluation.notes, *overlap_notes(seen, evaluation)))
     return with_measures(evaluation, measures)
 
 

@@ -65,9 +65,7 @@ def _evaluate(run: Run, source: str, threads: int) -> None:
     from pomona.evaluation.subjects import Reading, answer, evaluate_answered
 
     corpus = corpus_for(run.recipe, source)
-    seen = overlap(run, corpus)
-    if len(seen.rows):
-        refuse_overlap(seen, corpus, run, source)
+    refuse_overlap(overlap(run, corpus), corpus, run)
     answered = answer(run, corpus, run.folder.name, Reading(threads=threads))
     assert answered.predictions is not None
     keep(run, name_of(source), answered.predictions, evaluate_answered(answered, corpus, ladders=False))

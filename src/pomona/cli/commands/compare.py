@@ -49,7 +49,7 @@ def compare(
     """
     from pomona.base.files import kind_of, write_json
     from pomona.base.registry import parse_settings
-    from pomona.cli.commands.evaluate import checked_overlap, subject_of
+    from pomona.cli.commands.evaluate import subject_of
     from pomona.data.sources import corpus_from
     from pomona.evaluation.comparison import compare as compared
     from pomona.evaluation.subjects import evaluate
@@ -65,9 +65,9 @@ def compare(
             name, members = last if short.count(last) == 1 else model, model
         paths = [members] if kind_of(members) else members.split(",")
         subjects = [subject_of(path) for path in paths if path]
-        notes = [checked_overlap(subject, corpus, data, allow=allow_overlap) for subject in subjects]
-        found = [evaluate(subject, corpus, name=name, ladders=False) for subject in subjects]
-        sides.append([note(evaluation) for note, evaluation in zip(notes, found, strict=True)])
+        sides.append(
+            [evaluate(subject, corpus, name=name, ladders=False, allow_overlap=allow_overlap) for subject in subjects]
+        )
     comparison = compared(*sides, cluster=cluster, confidence=confidence, seed=data_seed or 0)
     told = [f"{side.name}: {note}" for group in sides for side in group for note in side.notes]
     comparison = dataclasses.replace(comparison, notes=(*comparison.notes, *dict.fromkeys(told)))

@@ -99,7 +99,7 @@ def evaluate(
         _check_name(subject, name, given)
     named = Named(data, split, data_seed, size, parse_settings(settings or []))
     corpus = named.corpus()
-    notes = checked_overlap(subject, corpus, data, allow=allow_overlap)
+    notes = _checked_overlap(subject, corpus, allow=allow_overlap)
     answered = answer(subject, corpus, Path(given).name, Reading(which=weights))
     learn_from = learning_source(train, data_seed) if train and ladder else None
     evaluation = evaluate_answered(answered, corpus, ladders=ladder, train=learn_from, train_depth=train_depth)
@@ -127,9 +127,7 @@ def learning_source(source: str, seed: int | None) -> Corpus:
     return corpus_from(source, split="" if kind == "file" else "train", seed=seed if kind == "task" else None)
 
 
-def checked_overlap(
-    subject: Any, corpus: Corpus, named: str, *, allow: bool
-) -> Callable[[Evaluation], Evaluation]:
+def _checked_overlap(subject: Any, corpus: Corpus, *, allow: bool) -> Callable[[Evaluation], Evaluation]:
     """An error if a run was trained on examples of the corpus; what adds the notes about that to an evaluation."""
     from dataclasses import replace
 
@@ -140,7 +138,7 @@ def checked_overlap(
         return lambda evaluation: evaluation
     seen = overlap(subject, corpus)
     if not allow:
-        refuse_overlap(seen, corpus, subject, named)
+        refuse_overlap(seen, corpus, subject)
     return lambda evaluation: replace(evaluation, notes=(*evaluation.notes, *overlap_notes(seen, evaluation)))
 
 

@@ -61,7 +61,7 @@ def measure(
     or [bold]pomona measure parse-f1 answers.jsonl --data test.tsv --measure-set root=false[/bold]
     """
     from pomona.base.registry import parse_settings
-    from pomona.cli.commands.evaluate import checked_overlap, print_measure, subject_of
+    from pomona.cli.commands.evaluate import print_measure, subject_of
     from pomona.data.sources import corpus_from
     from pomona.evaluation.measure import MEASURES, apply
     from pomona.evaluation.subjects import evaluate
@@ -78,8 +78,8 @@ def measure(
             raise typer.BadParameter("with --data there is one file of answers, or one run", param_hint="SECOND")
         corpus = corpus_from(data, split=split, seed=data_seed, size=size, settings=parse_settings(settings or []))
         subject = subject_of(str(first))
-        checked_overlap(subject, corpus, data, allow=allow_overlap)
-        values = apply(chosen, evaluate(subject, corpus, name=first.name, ladders=False))
+        evaluation = evaluate(subject, corpus, name=first.name, ladders=False, allow_overlap=allow_overlap)
+        values = apply(chosen, evaluation)
     else:
         values = _of_files(chosen, [first] if second is None else [first, second])
     if as_json:
