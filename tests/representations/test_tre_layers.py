@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -157,11 +160,64 @@ def test_errors_and_notes_name_the_layer() -> None:
         tre_layers({"good": rows, "bad": bad}, trees)
     with pytest.raises(MeasureError, match="layer 'short': 79 representations but 80 derivations"):
         tre_layers({"short": rows[1:]}, trees)
-    with pytest.raises(MeasureError, match=r"a mapping from each layer's name .* got list"):
-        tre_layers([rows, rows], trees)  # type: ignore[arg-type]
+    with pytest.raises(MeasureError, match=r"layers are a mapping .* got ndarray. For one layer: pm.tre"):
+        tre_layers(rows, trees)
+    with pytest.raises(MeasureError, match="some entries are layers and some are seeds"):
+        tre_layers({"layer": rows, "seed": {"layer": rows}}, trees)
+    with pytest.raises(MeasureError, match=r"seed 'b' has the layers \['y'\], but seed 'a' has \['x'\]"):
+        tre_layers({"a": {"x": rows}, "b": {"y": rows}}, trees)
+    with pytest.raises(MeasureError, match="seed 'b', layer 'x': row 3: the representation holds nan"):
+        tre_layers({"a": {"x": rows}, "b": {"x": bad}}, trees)
     with pytest.raises(MeasureError, match="no layers"):
         tre_layers({}, trees)
     with pytest.warns(ReconstructionWarning) as seen:
         tre_layers({"usual": rows, "flat": np.ones_like(rows)}, trees, distance="sql2")
     assert all(str(note.message).startswith("layer 'flat': ") for note in seen)
     assert any("all representations are equal" in str(note.message) for note in seen)
+
+
+def test_a_tuple_of_layers_has_a_table_a_plot_and_a_paired_comparison(tmp_path: Path) -> None:
+    trees, rows = noisy_sums(150, 9, 24, seed=4, noise=0.3)
+    rng = np.random.default_rng(0)
+    noisy = tuple(rows + noise * rng.normal(size=rows.shape) for noise in (2.0, 0.5, 0.0))
+    fits = tre_layers(noisy, trees)
+    assert list(fits) == ["layer 0", "layer 1", "layer 2"]
+    assert fits.best == "layer 2"
+    assert list(tre_layers({0: rows, 1: rows}, trees)) == [0, 1]  # names are kept as they are
+    first, _, last = fits.rows
+    assert last.behind == last.behind_low == last.behind_high == 0.0
+    assert 0.0 < first.behind_low < first.behind < first.behind_high
+    assert first.behind == pytest.approx(last.explained - first.explained)
+    lines = str(fits).splitlines()
+    assert lines[0].split()[:3] == ["layer", "TRE", "at"]
+    assert lines[3].endswith("best")
+    assert fits.compare("layer 0", "layer 2").low > 0
+    fits.plot(tmp_path / "layers.svg")
+    assert (tmp_path / "layers.svg").read_text().count("layer 1") >= 1
+    assert json.loads(fits.save(tmp_path / "layers.json").read_text())["best"] == "layer 2"
+    with pytest.raises(MeasureError, match="no layer is called 'top'; there are layer 0"):
+        fits.compare("top", "layer 0")
+
+
+def test_the_interval_covers_no_difference_for_equal_layers() -> None:
+    """Two layers that are rotations of each other explain the same, item by item, so the interval is a point."""
+    trees, rows = noisy_sums(150, 9, 24, seed=4, noise=0.3)
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(24, 24)))[0]
+    fits = tre_layers([rows, 3.0 * rows @ turn], trees, distance="sql2")
+    assert all(abs(row.behind) < 1e-9 and abs(row.behind_high - row.behind_low) < 1e-9 for row in fits.rows)
+
+
+def test_seeds_and_layers_in_one_call() -> None:
+    trees, rows = noisy_sums(120, 9, 24, seed=4, noise=0.3)
+    layers = unlike(rows, 3)
+    seeds = {"seed 0": layers, "seed 1": {name: layer[:, ::-1] for name, layer in unlike(rows, 3, seed=2).items()}}
+    fits = tre_layers(seeds, trees)
+    assert list(fits.seeds) == ["seed 0", "seed 1"]
+    for seed, own in seeds.items():
+        for name, layer in own.items():
+            assert fits.seeds[seed][name].score == pytest.approx(tre(layer, trees).score, abs=1e-9)
+    assert "over seeds" in str(fits)
+    both = [fits.seeds[seed]["layer 1"] for seed in seeds]
+    mean = np.mean([1 - fit.score / fit.bound.centroid for fit in both])
+    assert fits.rows[1].explained == pytest.approx(mean)
+    assert {row["seed"] for row in fits.plot().spec["data"]["values"]} == {"seed 0", "seed 1"}

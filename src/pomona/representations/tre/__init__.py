@@ -8,18 +8,20 @@ Import from here: `tre` and its result `TreFit` (with `Bound`), `tre_layers`, `c
     distances, compositions, autograd   what can be chosen by name, or written by the user in torch
     recursion                           applies a composition function to whole derivations
     additive, cosine, descent, least_deviations, learned   the solvers; `solver` chooses among them
+    cells, projection                   `weighted` and `diagonal`: their few free numbers searched, and certified
     problem, solver, spectral, bounds, fitted, fit         from the user's input to a `TreFit`
     nulls, significance, verdict        what a score means: chance, unseen combinations, plain words
-    pictures, comparison                a fit as a plot and as JSON; several fits compared
+    pictures, comparison, layers        a fit as a plot and as JSON; two fits compared; the layers of a network
     latent, bracketings                 TRE when the derivations are not known
     legacy, readers                     the published solver; files
 """
 
 from pomona.representations.tre.bounds import Bound
-from pomona.representations.tre.comparison import compare_fits, partial_correlation, tre_layers
+from pomona.representations.tre.comparison import compare_fits, partial_correlation
 from pomona.representations.tre.derivations import Derivations
 from pomona.representations.tre.fit import ReconstructionWarning, TreFit, tre
 from pomona.representations.tre.latent import LatentFit, latent_tre
+from pomona.representations.tre.layers import LayerFits, tre_layers
 from pomona.representations.tre.significance import bootstrap, heldout, normalized, shuffle_test
 from pomona.representations.tre.verdict import Verdict
 
@@ -27,6 +29,7 @@ __all__ = [
     "Bound",
     "Derivations",
     "LatentFit",
+    "LayerFits",
     "ReconstructionWarning",
     "TreFit",
     "Verdict",

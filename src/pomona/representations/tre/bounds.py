@@ -11,6 +11,7 @@ Where a bound comes from is its *source*:
     slot tables         a relaxation: every map of parts is a special case of a free table of vectors for each leaf
                         position of each tree shape, which is an additive problem
     equal derivations   items with the same derivation get the same prediction, and cannot all be met by it
+    cells               a search of all values of the few free numbers (weighted and diagonal, sql2; `cells`)
     spectral            predictions of a linear composition lie in a subspace of few dimensions (cosine; `spectral`)
 
 "Optimal" means proved to within 1 % of the score (or to rounding, where the score is almost zero).
@@ -93,13 +94,13 @@ def lower_bound(layer: Layer, problem: Problem, proved: float | None) -> tuple[f
     targets, distance, derivations = layer.targets, layer.distance, problem.derivations
     items = len(derivations)
     candidates = [(0.0, "equal derivations")]
+    additive = isinstance(problem.composition, Add)
     if proved is not None:
         source = {"sql2": "exact", "cosine": "equal derivations"}.get(distance.name, "duality")
-        candidates = [(proved / items, source)]
-    additive = isinstance(problem.composition, Add)
+        candidates = [(proved / items, source if additive else "cells")]
     if distance.name == "cosine" and problem.composition.linear:
         candidates.append((_spectral(layer, problem) / items, "spectral"))
-    if proved is None:
+    if proved is None or not additive:
         candidates.append((_within_groups(layer, derivations.root) / items, "equal derivations"))
     if problem.composition.linear and not additive and distance.name in CONVEX:
         relaxed = fit_linear(derivations.slots, np.asarray(targets, np.float64), distance).lower_bound

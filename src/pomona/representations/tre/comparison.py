@@ -1,49 +1,15 @@
-"""Several fits compared: the layers of a network, two models of the same items, TRE against a covariate."""
+"""Fits compared: two models of the same items, TRE against a covariate. (`layers` compares those of a network.)"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pomona.base.errors import MeasureError, SpecError
-from pomona.representations.tre.fit import Options, TreFit, fit_layers, warn
-from pomona.representations.tre.problem import Problem
-
-
-def tre_layers(
-    representations: Mapping[str, npt.ArrayLike],
-    derivations: Any,
-    compose: Any = "add",
-    distance: Any = "cosine",
-    seed: int = 0,
-    **options: Unpack[Options],
-) -> dict[str, TreFit]:
-    """The TRE of each layer, as `tre` would give it, with the same options and a bound for each.
-
-    The derivations are read, counted and factorised once; squared l2 and cosine fit all layers together.
-    """
-    if not isinstance(representations, Mapping):
-        raise MeasureError(
-            f"layers are given as a mapping from each layer's name to its representations, "
-            f"for example dict(enumerate(layers)); got {type(representations).__name__}."
-        )
-    if not representations:
-        raise MeasureError("no layers: give a mapping from each layer's name to its representations.")
-    problem = Problem.of(derivations, compose, **options)
-    layers = []
-    for name, layer in representations.items():
-        try:
-            layers.append(problem.layer(layer, distance))
-        except MeasureError as error:
-            raise MeasureError(f"layer {name!r}: {error}") from None
-    fits = dict(zip(representations, fit_layers(layers, problem, seed=seed), strict=True))
-    for name, fit in fits.items():
-        warn([f"layer {name!r}: {note}" for note in fit.notes])
-    return fits
+from pomona.representations.tre.fit import TreFit
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pomona.representations.tre.additive import fit_linear
-from pomona.representations.tre.compositions import PartMaps
+from pomona.representations.tre.cells import Paths
+from pomona.representations.tre.compositions import Diagonal, PartMaps, Weighted
 from pomona.representations.tre.derivations import Derivations, IntArray
 from pomona.representations.tre.design import Design, FloatArray
 from pomona.representations.tre.distances import Distance, SqL2
 from pomona.representations.tre.least_deviations import least_deviations
 from pomona.representations.tre.problem import Layer, Problem
+from pomona.representations.tre.projection import project
 from pomona.representations.tre.recursion import Composition, Parameters, compose_subtrees, gradients
 
 PROGRAMME_ENTRIES = 4_000_000  # the largest dense matrix that the alternating linear programmes may build
@@ -42,6 +44,7 @@ class LearnedFit:
     per_item: FloatArray
     gradient_norm: float | None
     starts: tuple[float, ...]  # the mean distance that each start reached, before refinement
+    lower: float | None = None  # a proved bound on the summed distance
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +113,9 @@ def fit_learned(layer: Layer, problem: Problem, *, seed: int, limit: int = 400) 
     absorbing = isinstance(composition, PartMaps) and bool((derivations.side != -1).all())
     inner: Composition = replace(composition, absorbed=True) if absorbing else composition  # type: ignore[type-var]
     joint = JointProblem(inner, derivations, wanted, layer.distance)
-    count = problem.restarts or (8 if absorbing else 12 if composition.linear and wanted.size <= 10_000 else 4)
+    searched = isinstance(composition, Weighted | Diagonal)  # its numbers are searched below, so few starts will do
+    many = 12 if composition.linear and wanted.size <= 10_000 else 4
+    count = problem.restarts or (2 if searched else 8 if absorbing else many)
     cornered = layer.distance.name in ("l1", "l2")
     ends = [_descend_from(joint, point, cornered, limit) for point in _starts(joint, layer.shape, count, seed)]
     reached = tuple(end.score for end in ends)
@@ -120,8 +125,31 @@ def fit_learned(layer: Layer, problem: Problem, *, seed: int, limit: int = 400) 
     if absorbing:
         joint = replace(joint, composition=composition)
         lexicon, parameters = _release(joint, best.point)
-    per_item = joint.per_item((lexicon, parameters))
-    return LearnedFit(lexicon, parameters, per_item, None if cornered else best.slope, reached)
+    end = _End(joint.score((lexicon, parameters)), (lexicon, parameters), best.slope)
+    end, lower = _projected(joint, end, cornered, limit)
+    per_item = joint.per_item(end.point)
+    return LearnedFit(*end.point, per_item, None if cornered else end.slope, reached, lower)
+
+
+def _projected(joint: JointProblem, best: _End, cornered: bool, limit: int) -> tuple[_End, float | None]:
+    """For `weighted` and `diagonal`, the better of this end and what a search of the free numbers finds."""
+    diagonal = isinstance(joint.composition, Diagonal)
+    paths = Paths.of(joint.derivations) if diagonal or isinstance(joint.composition, Weighted) else None
+    found = None
+    if paths is not None and joint.distance.name in ("sql2", "l1", "l2", "cosine"):
+        found = project(paths, joint.targets, joint.distance, diagonal=diagonal)
+    if found is None:
+        return best, None
+    for point in found.points:
+        end = _End(joint.score(point), point, best.slope)
+        if joint.distance.name in ("cosine", "l2"):
+            end = _descend_from(joint, point, cornered, limit)
+        if end.score < best.score:
+            best = end
+    if joint.distance.name != "l1":
+        better = _refine_corners(joint, [best]) if cornered else _refine_smooth(joint, best, limit)
+        best = better if better.score < best.score else best
+    return best, found.lower
 
 
 def _starts(joint: JointProblem, shape: tuple[int, ...], count: int, seed: int) -> Iterator[Point]:

@@ -85,7 +85,7 @@ def _solve_learned(layer: Layer, problem: Problem, seed: int, limit: int) -> Sol
         limit=limit,
     )
     per_item = _put_back(fit.per_item, order)
-    return Solution(fit.lexicon, fit.parameters, per_item, list(fit.starts), fit.gradient_norm, None)
+    return Solution(fit.lexicon, fit.parameters, per_item, list(fit.starts), fit.gradient_norm, fit.lower)
 
 
 def _put_back(per_item: FloatArray, order: Any) -> FloatArray:

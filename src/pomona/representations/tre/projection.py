@@ -1,0 +1,200 @@
+"""Fits of `weighted` and `diagonal` by variable projection: search the few free numbers, solve for the lexicon inside.
+
+A general optimiser over lexicon and numbers together often ends in a poor local minimum. At fixed numbers the best
+lexicon is an additive fit, so what is left is a function of two or three numbers (`cells`), which is searched on a
+grid that covers them all, infinity included; the best points are polished, each with its own best lexicon.
+
+Squared l2 has a certificate in addition where only one or two numbers matter. Under l1 and squared l2, the coordinates
+of `diagonal` are separate problems of one coordinate each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pomona.representations.tre.additive import fit_linear
+from pomona.representations.tre.cells import Chart, Paths, Squares, bases, certify, grid
+from pomona.representations.tre.design import Design, FloatArray
+from pomona.representations.tre.distances import Distance, SqL2
+from pomona.representations.tre.recursion import Parameters
+
+POINTS = 384  # of the grid
+ENTRIES = 60_000_000  # the largest number of matrix entries that a grid may compute
+TRIED, POLISHED = 16, 4  # of the grid's best points, how many are fitted under the distance itself, and then polished
+CONVERGING = ("sql2", "l1")  # distances whose additive fits are quick and exact
+QUICK = 15  # iterations of the others, while points are compared
+EVALUATIONS = 90  # of the function of the free numbers, for each polished point
+SHARE = 0.009  # how closely the minimum is to be proved, a little less than `optimal` asks
+BOXES = {0: 100, 1: 4000, 2: 500}  # the largest number of boxes, by the number of variables that matter
+SMALL, DRAWN, DRAWN_FROM = 1000, 24, 32  # up to so many numbers, more starts of `diagonal`, drawn from the best points
+ABSOLUTE_WIDTH = 12  # up to this many coordinates, l1 polishes each coordinate of `diagonal` alone
+
+Point = tuple[FloatArray, Parameters]
+
+
+@dataclass(frozen=True, eq=False)
+class Projected:
+    """Candidates for the best fit, and a bound on the summed distance if one was proved."""
+
+    points: list[Point]
+    lower: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """One function of the free numbers: the least distance of all lexicons to some coordinates."""
+
+    paths: Paths
+    targets: FloatArray  # [items, coordinates]
+    distance: Distance
+
+    def design(self, numbers: FloatArray) -> Design:
+        with np.errstate(over="ignore"):
+            weight = np.prod(numbers[None, :] ** self.paths.exponent, axis=1)
+        matrix = np.zeros(self.paths.shape)
+        np.add.at(matrix, (self.paths.row, self.paths.column), weight)
+        return Design.from_dense(np.clip(matrix, -1e30, 1e30)[self.paths.group])
+
+    def lexicon(self, numbers: FloatArray) -> tuple[float, FloatArray]:
+        """The least summed distance at these numbers, and the lexicon that reaches it."""
+        design = self.design(numbers)
+        size = np.sqrt(np.bincount(design.column, design.weight**2, minlength=design.columns))
+        scale = np.where(size > 0.0, 1.0 / np.where(size > 0.0, size, 1.0), 0.0)
+        even = Design(design.first, design.column, design.weight * scale[design.column], design.columns)
+        limit = 500 if self.distance.name in CONVERGING else QUICK
+        fit = fit_linear(even, self.targets, self.distance, tolerance=1e-7, limit=limit, bounded=False)
+        return float(fit.per_item.sum()), fit.lexicon * scale[:, None]
+
+    def value(self, numbers: FloatArray) -> float:
+        if not np.isfinite(numbers).all() or np.abs(numbers).max() > 1e7:
+            return np.inf
+        try:
+            return self.lexicon(numbers)[0]
+        except np.linalg.LinAlgError:
+            return np.inf
+
+    def polished(self, numbers: FloatArray) -> tuple[float, FloatArray]:
+        """Nelder and Mead's search: the function has corners under l1, and where rank is lost."""
+        from scipy.optimize import minimize
+
+        size = max(float(np.abs(numbers).max()), 1e-6)
+        simplex = np.vstack([numbers, numbers + 0.05 * size * np.eye(len(numbers))])
+        settings = {"initial_simplex": simplex, "maxfev": EVALUATIONS, "xatol": 1e-9 * size, "fatol": 1e-12}
+        found = minimize(self.value, numbers, method="Nelder-Mead", options=settings)
+        return float(found.fun), np.asarray(found.x)
+
+
+def project(paths: Paths, targets: FloatArray, distance: Distance, *, diagonal: bool) -> Projected | None:
+    """Good points for `weighted`, or for `diagonal`; None where the grid would be too dear."""
+    charts = paths.charts()
+    points = min(POINTS, ENTRIES // (paths.shape[0] * paths.shape[1]))
+    if points < 32 or paths.exponent.shape[1] > 4:
+        return None
+    rows = targets
+    if distance.name == "cosine":
+        rows = targets / np.linalg.norm(targets, axis=1, keepdims=True)
+    squares = Squares.of(paths, rows, together=not diagonal)
+    numbers, values = _grid_values(charts, squares, points)
+    exact = distance.name == "sql2"
+    if not diagonal:
+        search = _Search(paths, targets, distance)
+        best = _candidates(search, numbers, values[:, 0])
+        lower = None
+        if exact:
+            best, lower = _proved(charts, squares, search, best)
+        return Projected([_weighted_point(search, at) for _, at in best], lower)
+    separate = exact or distance.name == "l1"
+    if separate and (exact or targets.shape[1] <= ABSOLUTE_WIDTH):
+        return _each_coordinate(paths, targets, distance, (charts, squares, numbers, values))
+    return Projected(_diagonal_starts(paths, rows, numbers, values), None)
+
+
+def _grid_values(charts: list[Chart], squares: Squares, points: int) -> tuple[FloatArray, FloatArray]:
+    """The free numbers of the grid, and the squared error there for each function."""
+    numbers, values = [], []
+    for chart, centre, _ in grid(charts, points):
+        numbers.append(chart.numbers(centre))
+        values.append(squares.joined(squares.errors(bases(chart.matrices(centre) * squares.weight[:, None]))))
+    return np.concatenate(numbers), np.concatenate(values)
+
+
+def _candidates(search: _Search, numbers: FloatArray, values: FloatArray) -> list[tuple[float, FloatArray]]:
+    """The best points of the grid, not too near each other, polished; the best first."""
+    chosen: list[FloatArray] = [np.ones(numbers.shape[1])]  # addition
+    for row in np.argsort(values, kind="stable"):
+        if len(chosen) == TRIED:
+            break
+        if all(_apart(numbers[row], other) > 0.1 for other in chosen[1:]):
+            chosen.append(numbers[row])
+    tried = sorted(((search.value(at), at) for at in chosen), key=lambda pair: pair[0])
+    if search.distance.name not in CONVERGING:
+        return tried[:POLISHED]  # a descent over lexicon and numbers together polishes these
+    found = [search.polished(at) for _, at in tried[:POLISHED]]
+    return sorted(found + tried[:POLISHED], key=lambda pair: pair[0])[:POLISHED]
+
+
+def _apart(first: FloatArray, second: FloatArray) -> float:
+    """A distance in which infinity is near."""
+    one, other = np.append(first, 1.0), np.append(second, 1.0)
+    return float(np.abs(one / np.linalg.norm(one) - other / np.linalg.norm(other)).max())
+
+
+def _proved(
+    charts: list[Chart], squares: Squares, search: _Search, best: list[tuple[float, FloatArray]]
+) -> tuple[list[tuple[float, FloatArray]], float | None]:
+    """Certify the best point; if a box holds a better one, polish that."""
+    variables = max(int(chart.varying.sum()) for chart in charts)
+    if variables not in BOXES:
+        return best, None
+    inside = float(squares.within.sum())
+    known = np.array([max(best[0][0] - inside, 0.0)])
+    proof = certify(charts, squares, known, SHARE, BOXES[variables])
+    if np.isfinite(proof.numbers).all() and proof.best[0] < best[0][0] * (1.0 - 1e-9):
+        better = search.polished(proof.numbers[0])
+        best = sorted([better, (search.value(proof.numbers[0]), proof.numbers[0]), *best], key=lambda pair: pair[0])
+    return best, float(proof.lower.sum())
+
+
+def _weighted_point(search: _Search, numbers: FloatArray) -> Point:
+    return search.lexicon(numbers)[1], {"maps": numbers.reshape(-1, 1, 1).copy()}
+
+
+def _each_coordinate(
+    paths: Paths, targets: FloatArray, distance: Distance, found: tuple[list[Chart], Squares, FloatArray, FloatArray]
+) -> Projected:
+    """Every coordinate is a weighted problem of its own."""
+    charts, squares, numbers, values = found
+    width = targets.shape[1]
+    lexicon, scale = np.zeros((paths.shape[1], width)), np.ones((paths.exponent.shape[1], width))
+    lower: float | None = 0.0
+    for j in range(width):
+        search = _Search(paths, np.ascontiguousarray(targets[:, j : j + 1]), distance)
+        best = _candidates(search, numbers, values[:, j])
+        if distance.name == "sql2":
+            own = Squares(squares.rows[:, j : j + 1], squares.weight, squares.within[j : j + 1], True)
+            best, proved = _proved(charts, own, search, best)
+            lower = None if lower is None or proved is None else lower + proved
+        scale[:, j] = best[0][1]
+        lexicon[:, j] = search.lexicon(best[0][1])[1][:, 0]
+    return Projected([(lexicon, {"scale": scale})], lower if distance.name == "sql2" else None)
+
+
+def _diagonal_starts(paths: Paths, rows: FloatArray, numbers: FloatArray, values: FloatArray) -> list[Point]:
+    """Where coordinates cannot be fitted alone: starts from the best squared error, coordinate by coordinate."""
+    order = np.argsort(values, axis=0, kind="stable")
+    together = np.argsort(values.sum(axis=1), kind="stable")
+    width, rng = rows.shape[1], np.random.default_rng(0)
+    chosen = [order[rank] for rank in range(POLISHED)] + [np.full(width, together[rank]) for rank in range(POLISHED)]
+    if rows.size <= SMALL:  # which good numbers of the coordinates go together is not known, so try some
+        chosen += [order[rng.integers(DRAWN_FROM, size=width), np.arange(width)] for _ in range(DRAWN)]
+    starts = []
+    for which in chosen:
+        scale = np.ascontiguousarray(numbers[which].T)
+        lexicon = np.zeros((paths.shape[1], width))
+        for j in range(width):
+            search = _Search(paths, np.ascontiguousarray(rows[:, j : j + 1]), SqL2())
+            lexicon[:, j] = search.lexicon(scale[:, j])[1][:, 0]
+        starts.append((lexicon, {"scale": scale}))
+    return starts
