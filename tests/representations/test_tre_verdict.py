@@ -142,6 +142,13 @@ def test_a_fit_is_saved_drawn_and_shown(tmp_path: Path) -> None:
     assert len(drawing.spec["concat"]) == 2
 
 
+def test_items_are_named_as_they_were_given() -> None:
+    attributes = {"shape": [a for a, _ in TREES], "colour\n": [b for _, b in TREES]}
+    fit = tre(grid(0.2), attributes, distance="sql2")
+    row, name, _ = fit.summary.worst[0]
+    assert name == repr(f"shape={TREES[row][0]}, colour\n={TREES[row][1]}")
+
+
 @pytest.mark.parametrize(
     ("share", "text"),
     [(0.5, "50 %"), (1.0, "100 %"), (0.999, "99.9 %"), (0.99999999, "99.999 %"), (0.002, "0.2 %"), (0.0, "0 %"),

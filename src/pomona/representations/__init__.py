@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from pomona.representations.edit_distance import check_proposition_1, tree_edit_distance
     from pomona.representations.information import binned_entropy, mutual_information
     from pomona.representations.topographic import topographic_similarity
-    from pomona.representations.tre import compare_fits, latent_tre, partial_correlation, tre_layers
+    from pomona.representations.tre import compare_fits, latent_tre, node_derivations, partial_correlation, tre_layers
 
 __all__ = [
     "binned_entropy", "bosdis", "check_proposition_1", "compare_fits", "latent_tre", "mutual_information",
-    "partial_correlation", "posdis", "topographic_similarity", "tre_layers", "tree_edit_distance",
+    "node_derivations", "partial_correlation", "posdis", "topographic_similarity", "tre_layers", "tree_edit_distance",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(
@@ -38,6 +38,7 @@ __getattr__, __dir__ = lazy_names(
         "compare_fits": "tre",
         "latent_tre": "tre",
         "mutual_information": "information",
+        "node_derivations": "tre",
         "partial_correlation": "tre",
         "posdis": "disentanglement",
         "topographic_similarity": "topographic",

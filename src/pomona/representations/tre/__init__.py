@@ -18,7 +18,7 @@ Import from here: `tre` and its result `TreFit` (with `Bound`), `tre_layers`, `c
 
 from pomona.representations.tre.bounds import Bound
 from pomona.representations.tre.comparison import compare_fits, partial_correlation
-from pomona.representations.tre.derivations import Derivations
+from pomona.representations.tre.derivations import Derivations, node_derivations
 from pomona.representations.tre.fit import ReconstructionWarning, TreFit, tre
 from pomona.representations.tre.latent import LatentFit, latent_tre
 from pomona.representations.tre.layers import LayerFits, tre_layers
@@ -37,6 +37,7 @@ __all__ = [
     "compare_fits",
     "heldout",
     "latent_tre",
+    "node_derivations",
     "normalized",
     "partial_correlation",
     "shuffle_test",

@@ -282,6 +282,30 @@ class Derivations:
         return Derivations(np.where(leaf, table[self.primitive], -1), self.parent, self.start, tuple(names))
 
 
+def node_derivations(forest: Any, lowest: int = 1, highest: int | None = None) -> tuple[list[Any], IntArray]:
+    """The derivation of every node of a Forest whose height is between these, and which nodes these are.
+
+    >>> from pomona.trees import Forest
+    >>> node_derivations(Forest.from_nested([("S", ("A", "x", "y"), "z")]))
+    ([('x', 'y'), (('x', 'y'), 'z')], array([2, 4]))
+    """
+    height = np.asarray(forest.height)
+    chosen = np.flatnonzero((height >= lowest) & (height <= (height.max(initial=0) if highest is None else highest)))
+    wanted = set(chosen.tolist())
+    found: list[Any] = []
+    stack: list[Any] = []
+    columns = (np.asarray(column).tolist() for column in (forest.symbol, forest.arity, forest.parent))
+    for node, (symbol, arity, parent) in enumerate(zip(*columns, strict=True)):
+        whole = tuple(stack[len(stack) - arity :]) if arity else forest.names[symbol]
+        del stack[len(stack) - arity :]
+        if node in wanted:
+            found.append(whole)
+        stack.append(whole)
+        if parent < 0:
+            stack.clear()
+    return found, chosen
+
+
 def _canonical(primitive: Any, parent: Any, start: Any, names: list[Hashable]) -> Derivations:
     """Keep the primitives that occur, sorted by type and text, so that the order of the data changes nothing."""
     primitive = np.asarray(primitive, np.int64)

@@ -28,7 +28,8 @@ QUICK = 15  # iterations of the others, while points are compared
 EVALUATIONS = 90  # of the function of the free numbers, for each polished point
 SHARE = 0.009  # how closely the minimum is to be proved, a little less than `optimal` asks
 BOXES = {0: 100, 1: 4000, 2: 500}  # the largest number of boxes, by the number of variables that matter
-SMALL, DRAWN, DRAWN_FROM = 1000, 24, 32  # up to so many numbers, more starts of `diagonal`, drawn from the best points
+SMALL, DRAWN, DRAWN_FROM = 1000, 8, 32  # up to so many numbers, more starts of `diagonal`, drawn from the best points
+RANDOM = 2500  # numbers x random starts of `diagonal` under cosine and l2, which no projection separates; at most 48
 ABSOLUTE_WIDTH = 12  # up to this many coordinates, l1 polishes each coordinate of `diagonal` alone
 
 Point = tuple[FloatArray, Parameters]
@@ -197,4 +198,7 @@ def _diagonal_starts(paths: Paths, rows: FloatArray, numbers: FloatArray, values
             search = _Search(paths, np.ascontiguousarray(rows[:, j : j + 1]), SqL2())
             lexicon[:, j] = search.lexicon(scale[:, j])[1][:, 0]
         starts.append((lexicon, {"scale": scale}))
+    for _ in range(int(np.clip(RANDOM / rows.size, 0, 48))):
+        size = rng.choice([0.5, 1.0, 2.0])
+        starts.append((rng.normal(size=lexicon.shape), {"scale": size * rng.normal(size=scale.shape)}))
     return starts

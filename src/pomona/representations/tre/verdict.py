@@ -163,9 +163,15 @@ def answered(given: Verdict, fitted: FittedModel, test: ShuffleTest | None, unse
 
 def derivation_text(fitted: FittedModel, row: int, longest: int = 60) -> str:
     """A derivation for a line of text: control characters are codes, and long ones are cut."""
-    text = repr(fitted.derivations.tree(row)) if fitted.derivations.sizes[row] <= longest else ""
-    if not text:
-        return f"a derivation of {int(fitted.derivations.sizes[row])} parts"
+    trees = fitted.derivations
+    if trees.sizes[row] > longest:
+        return f"a derivation of {int(trees.sizes[row])} parts"
+    text = repr(trees.tree(row))
+    if any(isinstance(name, tuple) for name in trees.names):  # attributes: (column, value)
+        nodes = trees.primitive[trees.start[row] : trees.start[row + 1]]
+        pairs = [trees.names[node] for node in nodes.tolist() if node >= 0]
+        text = ", ".join("=".join(map(str, pair)) if isinstance(pair, tuple) else str(pair) for pair in pairs)
+        text = text if text.isprintable() else repr(text)
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
