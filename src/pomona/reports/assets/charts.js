@@ -24,7 +24,9 @@ function showTip(handler, event, item, value) {
 
 async function drawChart(holder) {
   const spec = plots[holder.dataset.plot];
-  if (holder.clientWidth < 520) spec.config.legend = { ...spec.config.legend, orient: "bottom", columns: 2, labelLimit: 130 };
+  // Below the plot, two legends stand one under the other: side by side, one would cover the symbols of the other.
+  const below = { orient: "bottom", columns: 2, labelLimit: 130, layout: { bottom: { anchor: "start", direction: "vertical" } } };
+  if (holder.clientWidth < 520) spec.config.legend = { ...spec.config.legend, ...below };
   const options = { actions: false, renderer: "svg", ast: true, defaultStyle: false, tooltip: showTip };
   await vegaEmbed(holder, spec, options);
 }
