@@ -12,6 +12,8 @@ from pomona.fairness import Certificate
 from pomona.training.predict import represent
 from pomona.training.run import Run
 
+STEPS = ("Data", "Fairness", "Models", "Baselines", "Vectors", "Report")
+
 
 def test_the_demo_goes_from_data_to_page_and_does_not_train_twice(tmp_path):
     from pomona.cli.main import app
@@ -36,6 +38,14 @@ def test_the_demo_goes_from_data_to_page_and_does_not_train_twice(tmp_path):
     before = (out / "runs" / "lstm" / "best.safetensors").stat().st_mtime_ns
     assert CliRunner().invoke(app, order, catch_exceptions=False).exit_code == 0
     assert (out / "runs" / "lstm" / "best.safetensors").stat().st_mtime_ns == before
+    shown = CliRunner().invoke(app, order[:-1], catch_exceptions=False).stdout.rstrip().splitlines()
+    assert len(shown) <= 24, "one screen"
+    steps = [line.split()[:2] for line in shown if line[:1].isdigit()]
+    assert steps == [[str(number + 1), name] for number, name in enumerate(STEPS)]
+    assert shown[-1] == str(out / "report" / "index.html")
+    told = CliRunner().invoke(app, [*order[:-1], "--verbose"], catch_exceptions=False).stdout.splitlines()
+    assert len(told) > len(shown) + 20
+    assert [line for line in told if line in shown[:3]] == shown[:3]
     flat = test[(test.nesting == 1) & (test.lengths <= 8)]
     run = Run.read(out / "runs" / "treelstm")
     assert np.array_equal(represent(run, flat), vectors)

@@ -1,18 +1,22 @@
-"""`pomona demo`: every step once, from data to a page of results, in about three minutes."""
+"""`pomona demo`: every step once, from data to a page of results: one verdict a step, on one screen."""
 
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
+import textwrap
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from pomona.cli import terminal
-from pomona.cli.options import AsJson, DataSeed, Seed
+from pomona.cli.options import AsJson, DataSeed, Seed, Verbose
 
 if TYPE_CHECKING:
     from pomona.data.corpus import Corpus
@@ -30,11 +34,13 @@ def demo(
     data_seed: DataSeed = None,
     rows: Annotated[int, typer.Option(help="Training examples.", min=100)] = 90_000,
     epochs: Annotated[int, typer.Option(help="Epochs of the TreeLSTM; the LSTM has half as many.", min=1)] = 8,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Run every step once on a small scale: data, a fairness proof, two models, their baselines, TRE and a report.
 
-    If it is interrupted, the same command resumes.
+    Each step prints one verdict; --verbose adds the details. If it is
+    interrupted, the same command resumes.
 
     Example: [bold]pomona demo[/bold]
     """
@@ -42,35 +48,57 @@ def demo(
 
     need("torch")  # say it now, not after the first steps
     with terminal.aside(really=as_json):
-        facts = _tell(out, seed, data_seed or 0, rows, epochs)
+        facts = _tell(Demo(out, seed, data_seed or 0, verbose), rows, epochs)
     if as_json:
         terminal.emit_json(facts)
 
 
-def _heading(text: str) -> None:
-    terminal.out.print(f"\n[bold cyan]{text}[/bold cyan]")
+class Demo(NamedTuple):
+    """Where the demo writes, its seeds, and how much it prints."""
+
+    out: Path
+    seed: int
+    data_seed: int
+    verbose: bool
+
+    def verdict(self, step: str, *sentences: str) -> None:
+        """What a step found, in a few lines."""
+        width = min(terminal.out.width, 120)
+        for number, sentence in enumerate(sentences):
+            lines = textwrap.wrap(sentence, max(40, width - 17), break_on_hyphens=False, break_long_words=False)
+            for line_number, line in enumerate(lines):
+                name = f"[bold cyan]{step:<16}[/]" if not number and not line_number else " " * 16
+                terminal.out.print(f"{name} {terminal.plain(line)}", soft_wrap=True, highlight=False)
+
+    @contextmanager
+    def details(self) -> Iterator[None]:
+        """Inside, commands print only if details are wanted."""
+        before, terminal.out.quiet = terminal.out.quiet, not self.verbose
+        try:
+            yield
+        finally:
+            terminal.out.quiet = before
 
 
-def _tell(out: Path, seed: int, data_seed: int, rows: int, epochs: int) -> dict[str, Any]:
+def _tell(demo: Demo, rows: int, epochs: int) -> dict[str, Any]:
     begin = time.monotonic()
     data = {"train": rows, "dev": max(100, rows // 9), "test": max(100, rows // 9)}
     settings = [f"{split}={count}" for split, count in data.items()]
-    corpora = _data(out, data_seed, settings)
-    certificates = _fairness(out, data_seed)
-    runs = _training(out, seed, data_seed, settings, epochs)
-    scores = _meaning(runs, corpora)
-    tre = _representations(out, runs["TreeLSTM"], corpora["test"])
-    page = _page(out, [*runs.values(), *certificates, tre])
+    corpora = _data(demo, settings)
+    certificates = _fairness(demo)
+    runs = _training(demo, settings, epochs)
+    scores = _meaning(demo, runs, corpora)
+    tre = _representations(demo, runs["TreeLSTM"], corpora["test"])
+    page = _page(demo, [*runs.values(), *certificates, tre])
     seconds = time.monotonic() - begin
     tree, lstm = scores["TreeLSTM"], scores["LSTM"]
     terminal.out.print(
-        f"\nAll of it took {seconds:.0f} seconds and is in [bold]{terminal.plain(out)}/[/bold]. Open "
-        f"[bold]{terminal.plain(page)}[/bold] in a browser.\n"
-        f"The scale is small: one seed, {rows:,} examples, {epochs} and {_half(epochs)} epochs. For the paper's "
-        "results,\nrun [bold]pomona reproduce listops_2018[/bold]."
-    )
+        f"\nAll of it took {seconds:.0f} seconds and is in {terminal.plain(demo.out)}/. The scale is small: one seed, "
+        f"{rows:,} examples, {epochs} and {_half(epochs)}\nepochs; pomona reproduce listops_2018 measures the paper's "
+        f"tables. Now open the page in a browser:\n[bold]{terminal.plain(page)}[/bold]", soft_wrap=True
+    )  # fmt: skip
     return {
-        "folder": str(out),
+        "folder": str(demo.out),
         "page": str(page),
         "seconds": round(seconds, 1),
         "accuracy": {"TreeLSTM": tree.accuracy.value, "LSTM": lstm.accuracy.value},
@@ -79,42 +107,49 @@ def _tell(out: Path, seed: int, data_seed: int, rows: int, epochs: int) -> dict[
     }
 
 
-def _data(out: Path, seed: int, settings: list[str]) -> dict[str, Corpus]:
+def _data(demo: Demo, settings: list[str]) -> dict[str, Corpus]:
+    from pomona.base.errors import SplitError
     from pomona.cli.commands.generate import generate
     from pomona.cli.commands.show import show
-    from pomona.cli.commands.verify import verify
     from pomona.data import formats
+    from pomona.data.verification import verify
 
-    _heading(f"1. Data. {TASK}: distinct expressions, divided into train, dev and test")
-    generate(TASK, out=out / "data", data_seed=seed, formats="parquet,tsv", settings=settings)
-    show(str(out / "data" / "test.parquet"), n=1)
-    terminal.out.print("\nCompute every answer again, and look for duplicates and leaks:")
-    verify([out / "data"])
-    return {split: formats.read(out / "data" / f"{split}.parquet") for split in ("train", "dev", "test")}
+    folder = demo.out / "data"
+    with demo.details():
+        generate(TASK, out=folder, data_seed=demo.data_seed, formats="parquet,tsv", settings=settings)
+        show(str(folder / "test.parquet"), n=1)
+    found = verify(folder)
+    if not found.holds:
+        raise SplitError(f"the data do not verify: {found.problems[0]}")
+    corpora = {split: formats.read(folder / f"{split}.parquet") for split in ("train", "dev", "test")}
+    sizes = ", ".join(f"{len(corpus):,} {split}" for split, corpus in corpora.items())
+    demo.verdict("1 Data", f"{TASK}: {sizes}. Every answer recomputes; no duplicates, no leaks.")
+    return corpora
 
 
-def _fairness(out: Path, seed: int) -> list[Path]:
+def _fairness(demo: Demo) -> list[Path]:
     """A split that is proved fair, and the same split without one fact."""
     from pomona.data.task import generate
     from pomona.fairness import certify, mirror
 
-    _heading("2. Fairness. Does the training set contain every fact that the test set needs?")
     few: dict[str, Any] = {"train": 31_000, "dev": 1_000, "test": 5_000}
-    train, test = (generate("fair_nli/hardest-strict", split, seed, **few) for split in ("train", "test"))
+    train, test = (generate("fair_nli/hardest-strict", split, demo.data_seed, **few) for split in ("train", "test"))
     fair = certify(train, test)
     fact = next((one.function, one.inputs) for one in fair.witnesses if one.function == "ROOT")
     unfair = certify(mirror(train, fact), test)
     paths = []
-    for name, found, about in (
-        ("fair", fair, "fair_nli/hardest-strict, whose test has only combinations that train has not"),
-        ("unfair", unfair, f"the same without the one fact {fact[0]}({', '.join(map(str, fact[1]))})"),
-    ):
-        paths.append(out / f"{name}.certificate.json")
+    for name, found in (("fair", fair), ("unfair", unfair)):
+        paths.append(demo.out / f"{name}.certificate.json")
         found.save(paths[-1])
-        verdict = "[bold green]FAIR[/]  " if found.fair else "[bold red]UNFAIR[/]"
-        terminal.out.print(
-            f"{verdict} {terminal.plain(about)}: {found.answered:,} of {len(test):,} test examples follow from training"
-        )
+        if demo.verbose:
+            terminal.out.print(terminal.plain(f"{paths[-1]}: {found!r}"))
+    shown = f"{fact[0]}({', '.join(map(str, fact[1]))})"
+    demo.verdict(
+        "2 Fairness",
+        f"{'FAIR' if fair.fair else 'UNFAIR'}: training determines {fair.answered:,} of {len(test):,} test pairs of "
+        f"fair_nli/hardest-strict. {'FAIR' if unfair.fair else 'UNFAIR'} without the one fact {shown}: "
+        f"{unfair.answered:,} of {len(test):,}.",
+    )
     return paths
 
 
@@ -122,10 +157,9 @@ def _half(epochs: int) -> int:
     return max(1, epochs // 2)
 
 
-def _training(out: Path, seed: int, data_seed: int, settings: list[str], epochs: int) -> dict[str, Path]:
+def _training(demo: Demo, settings: list[str], epochs: int) -> dict[str, Path]:
     """Train two models at once, each in a process of its own, with the command that a reader would type."""
-    _heading("3. Models. A TreeLSTM that is given the trees, and an LSTM that is not, side by side")
-    shared = ["--seed", str(seed), "--data", TASK, "--quiet", "--data-seed", str(data_seed)]
+    shared = ["--seed", str(demo.seed), "--data", TASK, "--quiet", "--data-seed", str(demo.data_seed)]
     shared += ["--recipe", "longest=50", "--recipe", "schedule=cosine"]
     shared += [f"--set={setting}" for setting in settings]
     chosen = {
@@ -133,23 +167,23 @@ def _training(out: Path, seed: int, data_seed: int, settings: list[str], epochs:
                      "--recipe", "batching=random", "--model-set", "width=64", "--recipe", f"epochs={epochs}"],
         "LSTM": ["lstm", "--recipe", "rate=0.003", "--recipe", f"epochs={_half(epochs)}"],
     }  # fmt: skip
-    runs = {name: out / "runs" / name.lower() for name in chosen}
+    runs = {name: demo.out / "runs" / name.lower() for name in chosen}
     running = {}
     for name, own in chosen.items():
         order = ["train", *own, "--out", str(runs[name]), *shared]
-        short = " ".join(["pomona", *order[:2], "--data", TASK, "--out", order[order.index("--out") + 1], "..."])
-        terminal.out.print(f"  {terminal.plain(short)}")
+        if demo.verbose:
+            terminal.out.print(terminal.plain(shlex.join(["pomona", *order])))
         command = [sys.executable, "-c", "from pomona.cli.main import main; main()", *order]
         running[name] = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
-        _watch(running, runs, epochs)
+        _watch(demo, running, runs, epochs)
     finally:
         for process in running.values():
             process.kill()  # if we were interrupted; has no effect on a finished process
     return runs
 
 
-def _watch(running: dict[str, subprocess.Popen[str]], runs: dict[str, Path], epochs: int) -> None:
+def _watch(demo: Demo, running: dict[str, subprocess.Popen[str]], runs: dict[str, Path], epochs: int) -> None:
     """Show progress until both models are trained."""
     from pomona.base.errors import RunError
     from pomona.training.run import Run
@@ -175,19 +209,20 @@ def _watch(running: dict[str, subprocess.Popen[str]], runs: dict[str, Path], epo
         for name, curve in curves.items()
     ]
     columns = ["model", "epochs", "dev after the first", "after the last", "core seconds"]
-    terminal.out.print(terminal.table(None, columns, rows))
+    with demo.details():
+        terminal.out.print(terminal.table(None, columns, rows))
+    tree, lstm = (f"{curves[name][-1]['dev']:.1%}" for name in ("TreeLSTM", "LSTM"))
+    demo.verdict("3 Models", f"On dev, a TreeLSTM that is given the trees is right on {tree}, an LSTM on {lstm}.")
 
 
-def _meaning(runs: dict[str, Path], corpora: dict[str, Corpus]) -> dict[str, Evaluation]:
+def _meaning(demo: Demo, runs: dict[str, Path], corpora: dict[str, Corpus]) -> dict[str, Evaluation]:
     """Accuracy by depth, compared with evaluators that see only the top k levels of a tree."""
     from pomona.evaluation.accuracy import answers_from
     from pomona.evaluation.baselines import Baselines
     from pomona.evaluation.evaluation import Evaluation
     from pomona.evaluation.records import keep
-    from pomona.training.run import Run
-
-    _heading("4. Baselines. Accuracy by depth, compared with predictors that see only the top k levels of a tree")
     from pomona.training.predict import predict
+    from pomona.training.run import Run
 
     test, found = corpora["test"], {}
     baselines = Baselines(test, corpora["train"])
@@ -211,14 +246,22 @@ def _meaning(runs: dict[str, Path], corpora: dict[str, Corpus]) -> dict[str, Eva
     whole = [f"{rung.accuracy:.1%}" for rung in rungs]
     rows.append(("all", f"{len(test):,}", *whole, *(f"{one.accuracy.value:.1%}" for one in found.values())))
     columns = ["nesting", "examples", *(rung.name for rung in rungs), *found]
-    terminal.out.print(terminal.table(None, columns, rows))
-    for name, one in found.items():
-        for depth in one.depths:
-            terminal.out.print(f"\n[bold]{name}[/bold] {terminal.plain(depth, lines=True)}")
+    with demo.details():
+        terminal.out.print(terminal.table(None, columns, rows))
+        for name, one in found.items():
+            for depth in one.depths:
+                terminal.out.print(f"{name} {terminal.plain(depth, lines=True)}")
+    right = ", ".join(f"{name} {one.accuracy.value:.1%}" for name, one in found.items())
+    tops = ", ".join(f"{rung.accuracy:.1%}" for rung in rungs)
+    demo.verdict(
+        "4 Baselines",
+        f"On test: {right}; evaluators that open only the top 1, 2 and 3 levels: {tops}.",
+        *(f"The {name} {depth.sentence}." for name, one in found.items() for depth in one.depths),
+    )
     return found
 
 
-def _representations(out: Path, run: Path, test: Corpus) -> Path:
+def _representations(demo: Demo, run: Path, test: Corpus) -> Path:
     """TRE of the TreeLSTM's vectors for flat lists."""
     import numpy as np
 
@@ -226,9 +269,7 @@ def _representations(out: Path, run: Path, test: Corpus) -> Path:
     from pomona.cli.commands.tre import tre
     from pomona.training.run import Run
 
-    _heading(
-        "5. Representations. Are the TreeLSTM's vectors of flat lists, for example [MAX 2 9 ], sums of their parts?"
-    )
+    out = demo.out
     flat = test[(test.nesting == 1) & (test.lengths <= 8)]
     from pomona.training.predict import represent
 
@@ -238,21 +279,22 @@ def _representations(out: Path, run: Path, test: Corpus) -> Path:
         parts = [[word.strip("[") for word in text.split() if word != "]"] for text in flat.texts]
         beside.write_text("".join(json.dumps(one) + "\n" for one in parts), encoding="utf-8")
     fit = out / "tre.json"
-    tre(out / "vectors.npy", out / "derivations.jsonl", shuffle=SHUFFLES, out=fit, show=2)
-    terminal.out.print(
-        "Normalised, 1 is exactly a sum of the parts and 0 is no better than shuffled. A model that has computed the\n"
-        "answer may have forgotten the parts: TRE says how compositional vectors are, not how good."
-    )
+    with demo.details():
+        tre(out / "vectors.npy", out / "derivations.jsonl", shuffle=SHUFFLES, out=fit, show=2)
+    said = json.loads(fit.read_text(encoding="utf-8"))["verdict"]["sentences"]
+    demo.verdict(
+        "5 Vectors", f"Are the TreeLSTM's vectors of flat lists sums of their parts? {said['explained']}",
+        f"Is that more than chance? {said['chance'].split(';')[0].capitalize().rstrip('.')}.",
+    )  # fmt: skip
     return fit
 
 
-def _page(out: Path, parts: list[Path]) -> Path:
+def _page(demo: Demo, parts: list[Path]) -> Path:
     from pomona.reports import report
 
-    _heading("6. The report")
     with terminal.progress("drawing", None):
-        made = report(parts, out / "report", data=[str(out / "data" / "test.parquet")], title="Pomona demo")
-    terminal.out.print(
-        f"Wrote {terminal.plain(made.page)} ({made.size / 1e6:.1f} MB), and {len(made.figures)} figures."
-    )
+        data = [str(demo.out / "data" / "test.parquet")]
+        made = report(parts, demo.out / "report", data=data, title="Pomona demo")
+    figures = f"and {len(made.figures)} figures for a paper" if made.figures else ""
+    demo.verdict("6 Report", f"One page of {made.size / 1e6:.1f} MB with a tree explorer, {figures}.")
     return made.page
