@@ -162,6 +162,7 @@ def test_verify(run: Run, data: Path) -> None:
     shown = run("verify", data)
     assert shown.status == 0
     assert "All holds: every answer recomputes, no duplicates, no leaks." in shown.out
+    assert f"The files are those that {data / 'manifest.json'} lists." in shown.out
     found = run("verify", data, "--json").json
     assert found["holds"] is True
     assert found["unchecked"] == []

@@ -36,6 +36,7 @@ def verify(
 
     Example: [bold]pomona verify data/[/bold], [bold]pomona verify nli/test.parquet --prover z3[/bold]
     """
+    from pomona.data.datasets import MANIFEST
     from pomona.data.verification import files_in
     from pomona.data.verification import verify as verified
 
@@ -46,6 +47,9 @@ def verify(
         terminal.emit_json(_plain(result))
     else:
         _print(result, most)
+        listed = [path for path in paths if path.is_dir() and (path / MANIFEST).is_file()]
+        if result.holds and listed:
+            terminal.out.print(f"The files are those that {terminal.plain(listed[0] / MANIFEST)} lists.")
     if not result.holds:
         raise typer.Exit(terminal.CHECK_FAILED)
 
