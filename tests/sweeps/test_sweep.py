@@ -215,6 +215,21 @@ def test_the_command_shows_the_table(swept: tuple[Path, Table, list[Progress]]) 
     assert _call("sweep", "show", str(swept[0]), "--csv") == read_table(swept[0]).as_csv()
 
 
+def test_the_report_of_a_sweep_shows_what_each_setting_does(swept: tuple[Path, Table, list[Progress]]) -> None:
+    from pomona.reports.collect import collect
+    from pomona.reports.inputs import gather
+    from pomona.reports.setting_plots import setting_plots
+
+    runs = [swept[0] / name for line in swept[1].lines for name in line.runs]
+    (plot,) = setting_plots(collect(gather(runs)))
+    (panel,) = plot.spec["concat"]
+    assert panel["encoding"]["x"]["title"] == "rate"
+    assert panel["encoding"]["x"]["scale"] == {"type": "log"}
+    shown = {(row["run"], row["value"], row["dev"]) for row in panel["data"]["values"]}
+    assert shown == {(run.name, Run.read(run).recipe.rate, Run.read(run).summary["dev"]) for run in runs}
+    assert not list(setting_plots(collect(gather(runs[:3]))))
+
+
 def _call(*words: str) -> str:
     from typer.testing import CliRunner
 

@@ -176,6 +176,7 @@ def _sections(collected: Report, plots: Sequence[Plot], *, explored: bool) -> li
         *([("overview", "Runs")] if collected.names else []),
         *tests,
         *([("learning", "Learning")] if any(plot.section == "learning" for plot in plots) else []),
+        *([("settings", "Settings")] if any(plot.section == "settings" for plot in plots) else []),
         *([("papers", "Papers")] if collected.inputs.results else []),
         *([("comparisons", "Comparisons")] if collected.inputs.comparisons else []),
         *([("certificates", "Certificates")] if collected.inputs.certificates else []),

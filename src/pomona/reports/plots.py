@@ -11,6 +11,7 @@ from pomona.reports.depth_curves import curve_plots
 from pomona.reports.file_plots import coverage_plot, fit_plots, paper_plots
 from pomona.reports.mixture_plots import mixture_plots
 from pomona.reports.run_plots import Names, accuracy_plots, depth_plots, learning_plots, tree_plots
+from pomona.reports.setting_plots import setting_plots
 from pomona.reports.style import Plot
 
 
@@ -24,6 +25,7 @@ def all_plots(collected: Report) -> list[Plot]:
         plots += depth_plots(number, test, named)
         plots += mixture_plots(number, test, named)
     plots += learning_plots(collected, named)
+    plots += setting_plots(collected)
     for number, test in enumerate(collected.tests):
         plots += tree_plots(number, test, named)
     for number, (path, content) in enumerate(collected.inputs.results):
