@@ -123,13 +123,13 @@ def test_the_study_of_agreement_changes_one_thing_at_a_time():
 
 def test_agreement_is_measured_of_two_runs(tmp_path, monkeypatch):
     few = generate("listops/d20s", "test", 0, train=1_500, dev=200, test=500)[:40]
-    monkeypatch.setattr(paper, "_tests", lambda recipe: {"test_d20s": lambda: few})
+    monkeypatch.setattr(paper, "FEW", {"first_1000": lambda: few})
     monkeypatch.setattr(paper_recipes, "AGREEMENT", {"nothing changed": {}, "rate 5e-4": {"rate": 5e-4}})
     asked = Plan("listops_2018", budget="smoke", where=("agreement",), folder=tmp_path)
     cells = {cell["column"]: cell for cell in paper._agreement_cells(asked)}
     for change in ("nothing changed", "rate 5e-4"):
         names = [slug(f"agreement {change}", seed) for seed in range(2)]
-        first, second = (Run.read(asked.home / name).predictions("test_d20s").trees for name in names)
+        first, second = (Run.read(asked.home / name).predictions("first_1000").trees for name in names)
         assert cells[f"self F1, {change}"]["measured"] == pytest.approx(100 * parse_f1(first, second).value, abs=0.01)
         assert cells[f"accuracy, {change}"]["runs"] == 2
     elsewhere = Plan("listops_2018", budget="smoke", where=("Table 1",), folder=tmp_path / "empty")
