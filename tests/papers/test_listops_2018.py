@@ -123,7 +123,7 @@ def test_the_study_of_agreement_changes_one_thing_at_a_time():
 
 def test_agreement_is_measured_of_two_runs(tmp_path, monkeypatch):
     few = generate("listops/d20s", "test", 0, train=1_500, dev=200, test=500)[:40]
-    monkeypatch.setattr(paper, "FEW", {"first_1000": lambda: few})
+    monkeypatch.setattr(paper, "_few", lambda recipe: {"first_1000": lambda: few})
     monkeypatch.setattr(paper_recipes, "AGREEMENT", {"nothing changed": {}, "rate 5e-4": {"rate": 5e-4}})
     asked = Plan("listops_2018", budget="smoke", where=("agreement",), folder=tmp_path)
     cells = {cell["column"]: cell for cell in paper._agreement_cells(asked)}

@@ -130,7 +130,9 @@ def _record(run: Run, row: str, baselines: Baselines) -> Record:
     return record(run, row, environment=run.environment, scores=scores)
 
 
-FEW: Tests = {"first_1000": lambda: formats.read(data_file(TEST))[:1_000]}  # of the paper's test set
+def _few(recipe: Recipe) -> Tests:
+    """The first thousand sentences of the paper's test set."""
+    return {"first_1000": lambda: test_set(recipe)[:1_000]}
 
 
 def _agreement_cells(plan: Plan) -> list[Cell]:
@@ -139,7 +141,7 @@ def _agreement_cells(plan: Plan) -> list[Cell]:
     wanted = "agreement" in plan.where and plan.wants("agreement", AGREEING)
     for change, planned in agreement(plan.budget).items():
         names = [slug(f"agreement {change}", recipe.seed) for recipe in planned]
-        asked = (plan.run(one, name, FEW, train=wanted) for one, name in zip(planned, names, strict=True))
+        asked = (plan.run(one, name, _few(one), train=wanted) for one, name in zip(planned, names, strict=True))
         runs = [run for run in asked if run is not None]
         scores = [kept_evaluations(run)["first_1000"] for run in runs]
         kept = [run.predictions("first_1000") for run in runs]
