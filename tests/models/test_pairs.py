@@ -13,6 +13,7 @@ from pomona.base.errors import RunError, SpecError
 from pomona.data.task import generate
 from pomona.models.inputs.pairs import ASKED, CLASSES, SentencePairs
 from pomona.models.layers.aligned_tree import passed_to_parents
+from pomona.models.layers.pair_heads import use_of_width
 from pomona.models.model import MODELS, Shape, seeded
 from pomona.models.pair.comptreentn import share_of_products
 from pomona.models.pair.learned_tree import phrases_in, tree_of
@@ -197,6 +198,16 @@ def test_products_have_a_larger_share_where_vectors_or_the_tensor_are_larger(fee
     assert odds[2] == pytest.approx(9 * odds[0])
     with pytest.raises(SpecError, match="tensor"):
         MODELS.build("comptreentn", {"tensor": -1.0})
+
+
+def test_the_width_that_words_use_is_that_of_their_axes(feed):
+    module = MODELS.build("cbow", SMALL).build(Shape(len(feed.vocabulary), 3))
+    vectors = torch.zeros_like(module.word.vectors)
+    vectors[:4] = torch.tensor([[3.0], [-3.0], [3.0], [-3.0]]) * torch.eye(7)[0]
+    module.word.vectors.data = vectors + 5  # a shift of all says nothing
+    assert use_of_width(module.word)["width"] == pytest.approx(1 / 7)
+    module.word.vectors.data = torch.cat([torch.eye(7), -torch.eye(7)])
+    assert use_of_width(module.word) == pytest.approx({"size": 1 / 7**0.5, "width": 1.0})
 
 
 def test_heads_know_the_classes_of_every_question(feed):

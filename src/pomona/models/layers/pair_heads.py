@@ -34,6 +34,18 @@ class Words(nn.Module):
         return torch.cat([self(pairs.premise), self(pairs.hypothesis)], 1)
 
 
+def use_of_width(words: Words) -> dict[str, float]:
+    """The root mean square of the numbers in the words' vectors, and the share of their width that they use.
+
+    The share is the participation ratio of the variances along their principal axes, over the width: 1 if all axes have
+    the same variance, 1 / width if there is but one.
+    """
+    vectors = words.vectors.detach().double()
+    variances = torch.linalg.svdvals(vectors - vectors.mean(0)) ** 2
+    used = variances.sum() ** 2 / variances.pow(2).sum().clamp_min(1e-300)
+    return {"size": float(vectors.pow(2).mean().sqrt()), "width": float(used) / vectors.shape[1]}
+
+
 class Heads(nn.Module):
     """Two hidden layers, then a softmax for each number of classes; with `inner = "softmax"` only the label has layers.
 

@@ -29,6 +29,8 @@ from pomona.tasks.fair_nli.logic.fragment import TARGETS
 from pomona.training.recipe import Recipe
 from pomona.training.run import Run
 
+INSIDE = ("nodes", "handed_up", "products", "words", "tree")  # scores of what a run does inside
+
 
 @PAPERS.add("fair_nli_2019")
 @dataclass(frozen=True)
@@ -93,9 +95,10 @@ def _test(recipe: Recipe) -> Corpus:
 def _look_inside(run: Run) -> None:
     """Add scores: accuracy at the twelve nodes; what aligned trees pass to the parent; the tree, if one was learned."""
     tensor = run.recipe.model == "comptreentn"
-    if "nodes" in run.scores and {"handed_up", "tree"} & set(run.scores) and ("products" in run.scores) == tensor:
+    if "nodes" in run.scores and {"handed_up", "tree"} & set(run.scores) and ("words" in run.scores) == tensor:
         return
     from pomona.models.layers.aligned_tree import AlignedTree, passed_to_parents
+    from pomona.models.layers.pair_heads import use_of_width
     from pomona.models.pair.comptreentn import share_of_products
     from pomona.models.pair.learned_tree import LearnedTreeModule, phrases_in, tree_of
     from pomona.models.pair_model import PairModel, PairModule, node_accuracy
@@ -117,6 +120,9 @@ def _look_inside(run: Run) -> None:
             assert isinstance(first, AlignedTree)
             shares = {"first": share_of_products(first, feed), "trained": share_of_products(module, feed)}
             run.add_scores("products", shares)
+            pulls = _pulls_at_words(first, feed.batch(np.arange(recipe.batch)), recipe.l2)
+            at_first = {**use_of_width(first.word), **pulls}
+            run.add_scores("words", {"first": at_first, "trained": use_of_width(module.word)})
     if isinstance(module, LearnedTreeModule):
         carried = module.eval().carried(feed.batch(np.arange(len(feed))).tokens)
         tree = tree_of(carried)
@@ -126,6 +132,19 @@ def _look_inside(run: Run) -> None:
             "sees_its_own": module.alignment().diagonal().mean().item(),
             "carried": {f"{first}-{last}": round(much, 2) for (first, last), much in carried.items()},
         })  # fmt: skip
+
+
+def _pulls_at_words(module: Any, batch: Any, l2: float) -> dict[str, float]:
+    """The root mean square of what draws at the vectors of the words in a batch: the twelve questions, and L2."""
+    vectors = module.word.vectors
+    module.train()
+    module.zero_grad()
+    module(batch).loss.backward()
+    here = vectors.grad.abs().sum(1) > 0
+    task, own = (float(part[here].detach().pow(2).mean().sqrt()) for part in (vectors.grad, vectors))
+    module.zero_grad()
+    module.eval()
+    return {"pull of the task": task, "pull of L2": l2 * own}
 
 
 # -- cells ------------------------------------------------------------------------------------------------------------
@@ -175,6 +194,13 @@ def _node_cells(make: Any, column: str, records: list[Record]) -> list[Cell]:
         if shares:
             values = [share[when][kind] for share in shares]
             cells.append(make(f"{column}: share of products, {when} weights, {kind}", None, values))
+    words = [run["words"] for run in inside if "words" in run]
+    if words:
+        left = [run["trained"]["size"] / run["first"]["size"] for run in words]
+        cells.append(make(f"{column}: size of word vectors, of that at first", None, left))
+        cells.append(make(f"{column}: width that word vectors use", None, [run["trained"]["width"] for run in words]))
+        pulls = [run["first"]["pull of L2"] / run["first"]["pull of the task"] for run in words]
+        cells.append(make(f"{column}: pull of L2 at words, of the task's, first weights", None, pulls))
     trees = [run["tree"] for run in inside if "tree" in run]
     if trees:
         cells.append(make(f"{column}: phrases that are nodes of the tree", None, [tree["phrases"] for tree in trees]))
@@ -215,7 +241,7 @@ def _record(trial: Trial, run: Run) -> Record:
         trial.row,
         column=trial.column,
         scores={name: entry["accuracy"] for name, entry in run.scores.items() if "accuracy" in entry},
-        inside={name: run.scores[name] for name in ("nodes", "handed_up", "products", "tree") if name in run.scores},
+        inside={name: run.scores[name] for name in INSIDE if name in run.scores},
         encodings=run.certificate.get("encodings"),
         fair=run.certificate.get("certificate", {}).get("fair"),
     )

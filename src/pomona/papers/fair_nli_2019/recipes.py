@@ -26,6 +26,9 @@ FIRST: dict[str, dict[str, Any]] = {  # how CompTreeNTN starts
     **{f"start {size}": {"start": size} for size in (0.1, 0.3, 1.0, 2.0)},
     "start 0.3, tensor 4": {"start": 0.3, "tensor": 4.0},  # small vectors, and products as large as those of size 1
     "start 1.0, tensor 0.1": {"start": 1.0, "tensor": 0.1},  # vectors of size 1, and hardly any products
+    "start 0.3, without L2": {"start": 0.3, "l2": 0.0},  # small vectors that L2 does not take away
+    "start 1.0, without L2": {"start": 1.0, "l2": 0.0},
+    "start 1.0, 200,000 pairs": {"start": 1.0, "epochs": 8},  # L2 has twice the time
 }
 CHUNK = 50_000  # pairs between two looks at dev
 
@@ -78,7 +81,7 @@ _SETTLING = (("batch", 64), ("schedule", "cosine"), ("warmup", 0))
 
 ROWS: dict[str, Row] = {
     "CBoW": Row("cbow", 1e-2, 3, 5, l2=1e-2 / QUESTIONS, more=RESTLESS, rungs=(3,)),
-    "TreeNN": Row("treenn", 3e-3, 3, 5, l2=3e-2 / QUESTIONS, more=RESTLESS, rungs=(3,)),
+    "TreeNN": Row("treenn", 3e-3, 3, 5, settings=(("dropout", 0.1),), l2=3e-3, more=RESTLESS, rungs=(3,)),
     "LSTM encoder": Row("lstm_pair", 1e-2, 3, 5, settings=_TANH, l2=1e-2 / QUESTIONS, more=RESTLESS),
     "Attention LSTM": Row("attention_lstm", 3e-3, 3, 5, l2=1e-3, chunk=25_000, more=RESTLESS, rungs=(1, 3)),
     "CompTreeNN": Row("comptreenn", 1e-2, 16, 5, settings=_RELU, l2=3e-4, more=RESTLESS, rungs=(3,)),
@@ -153,7 +156,9 @@ def trials(budget: Budget) -> list[Trial]:
             recipe = ROWS[row].recipe(settings=settings, epochs=chunks)
             planned.append(Trial("inner questions", row, f"test, {inner}, {activation}", recipe, 1))
     for column, change in FIRST.items():
-        recipe = ROWS["CompTreeNTN"].recipe(settings={**dict(_TENSOR), **change})
+        more = {name: value for name, value in change.items() if name in ("l2", "epochs")}  # of the recipe
+        own = {name: value for name, value in change.items() if name not in more}
+        recipe = ROWS["CompTreeNTN"].recipe(settings={**dict(_TENSOR), **own}, **more)
         planned.append(Trial("first vectors", "CompTreeNTN", f"test, {column}", recipe, 1))
     planned += _solvers()
     return [at_budget(trial, budget) for trial in planned]

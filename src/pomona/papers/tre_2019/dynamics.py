@@ -337,6 +337,7 @@ def judge(folder: Folder) -> dict[str, Any]:
         return results
     results["digits"] = next(run["digits"] for run in runs if run is not None)
     results["accuracies"] = [max(entry["accuracy"] for entry in curve) for curve in curves]
+    results["best epochs"] = [int(np.argmax([entry["accuracy"] for entry in curve])) for curve in curves]
     results["untrained"] = {name: [curve[0][name] for curve in curves] for name in TRES}
     results["final"] = {name: [curve[-1][name] for curve in curves] for name in TRES}
     for choice, epochs in selections(curves).items():

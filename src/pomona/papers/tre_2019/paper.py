@@ -21,7 +21,7 @@ class Tre2019(Paper):
     """Four experiments on Tree Reconstruction Error, measured with the exact solver and with the published one."""
 
     title = "Measuring Compositionality in Representation Learning"
-    places = ("dynamics", "compounds", "similarity", "game")
+    places = ("dynamics", "faster dynamics", "compounds", "similarity", "game")
     claims = CLAIMS
 
     def measure(self, plan: Plan) -> dict[str, Any]:
