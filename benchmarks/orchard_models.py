@@ -2,6 +2,11 @@
 
     python -m benchmarks orchard_models
     python -m benchmarks.orchard_models --rows 1000 --only seq2seq_lstm
+    python -m benchmarks.orchard_models --gains
+
+Gains, in one run and in turn: examples a core-second of today's recipes for the LSTM (one direction, batches of 64,
+flat attention) and the Transformer (asked at the roots) against the recipes and the padded computation of before; and
+the time to answer depth 12 of the looped models, flat against padded, with the largest difference of the answers.
 
 Training: batches of depths 3 to 6, bucketed and unsorted in turn, forward and backward, processor time on one thread;
 batches of 64 examples, and of the paper's 512. An unsorted batch is as long as its longest example, so the larger it
@@ -19,6 +24,7 @@ import subprocess
 import sys
 import time
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,6 +35,7 @@ from pomona.data.task import generate
 from pomona.models.inputs.batches import bucketed, shuffled
 from pomona.models.inputs.sequences import SequenceBatch
 from pomona.models.model import MODELS, Feed, Model, Shape, seeded
+from pomona.models.sequence.seq2seq_lstm import attend
 from pomona.training.predict import answer, answer_batches
 
 TASK = "orchard/hard/min-max"
@@ -45,8 +52,8 @@ LONG = 3_999
 ROWS = 40_000  # to train on: buckets are the tighter, the more there are
 
 
-def built(name: str) -> tuple[Model, torch.nn.Module, Feed]:
-    model = MODELS.build(name, SMALL[name])
+def built(name: str, settings: dict[str, Any] | None = None) -> tuple[Model, torch.nn.Module, Feed]:
+    model = MODELS.build(name, settings or SMALL[name])
     corpus = generate(TASK, "train", 1, train=ROWS, dev=10, test=10, iid=0)
     vocabulary, outcomes = model.words(corpus)
     with seeded(0):
@@ -72,6 +79,68 @@ def training(name: str, size: int, batches: int) -> tuple[float, float]:
                 spent[kind] += time.process_time() - begin
                 seen[kind] += len(rows)
     return seen[0] / spent[0], seen[1] / spent[1]
+
+
+BEFORE: dict[str, tuple[dict[str, Any], int]] = {  # the recipes of before: settings, and examples in a batch
+    "seq2seq_lstm": ({"width": 96}, 16),
+    "seq2seq_transformer": ({"width": 64, "layers": 3, "inner": 128}, 16),
+}
+TODAY: dict[str, tuple[dict[str, Any], int]] = {
+    "seq2seq_lstm": ({"width": 128, "bidirectional": False}, 64),
+    "seq2seq_transformer": ({"width": 64, "layers": 3, "inner": 128}, 64),
+}
+
+
+def padded_logits(name: str, module: Any, batch: SequenceBatch) -> torch.Tensor:
+    """The answers as they were computed before: padded reads, and every token through the last layer."""
+    if name == "seq2seq_transformer":
+        logits: torch.Tensor = module.heads(module.encode(batch), batch).logits
+        return logits
+    states, last, _ = module.encode(batch)
+    beside = batch.beside(states)
+    reads = [attend(query(last), beside, batch.inside) for query in module.heads.query]
+    pairs = zip(module.heads.head, reads, strict=True)
+    return torch.stack([head(torch.cat([read, last], 1)) for head, read in pairs], 1)
+
+
+def training_gain(name: str, batches: int) -> str:
+    """Examples a second of the recipe of before, computed as before, and of today's."""
+    spent, seen, parts = [0.0, 0.0], [0, 0], []
+    for settings, size in (BEFORE[name], TODAY[name]):
+        _, module, feed = built(name, settings)
+        rows = list(islice(bucketed(feed.lengths, size, stream_key("benchmark", 1)), batches * 64 // size + 1))
+        parts.append((module.train(), feed, rows, 64 // size))
+    for place in range(batches + 1):
+        for kind, (module, feed, rows, times) in enumerate(parts):
+            begin = time.process_time()
+            for some in rows[place * times : (place + 1) * times]:
+                batch = feed.batch(some)
+                logits = module(batch).logits if kind else padded_logits(name, module, batch)
+                torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch.targets.flatten()).backward()
+                seen[kind] += len(some) * (place > 0)
+            spent[kind] += (time.process_time() - begin) * (place > 0)  # the first may compile
+    before, now = (number / seconds for number, seconds in zip(seen, spent, strict=True))
+    return f"{name:20}  before {before:.0f} ex/s, today {now:.0f} ex/s, ratio {now / before:.2f}"
+
+
+def answering_gain(name: str, rows: int) -> str:
+    """Seconds to answer 10,000 examples of depth 12, flat and padded, from so many of them."""
+    model, module, _ = built(name)
+    train = generate(TASK, "train", 1, train=ROWS, dev=10, test=10, iid=0)
+    feed = model.read(generate(TASK, "test-12", 1, train=ROWS, dev=10, test=rows, iid=0), *model.words(train))
+    batches, spent, apart = answer_batches(feed, "cpu"), [0.0, 0.0], 0.0
+    module.eval().requires_grad_(False)
+    for place, batch in enumerate([batches[0], *batches]):
+        logits = []
+        for kind, gradients in enumerate((True, False)):  # with gradients switched on, the padded way is taken
+            begin = time.process_time()
+            with torch.set_grad_enabled(gradients):
+                logits.append(module(batch).logits)
+            spent[kind] += (time.process_time() - begin) * (place > 0)
+        apart = max(apart, float((logits[0] - logits[1]).abs().max()))
+    before, now = (seconds * 10_000 / rows for seconds in spent)
+    text = f"{name:20}  10,000 examples of depth 12: before {before:.0f} s, today {now:.0f} s, ratio {before / now:.2f}"
+    return f"{text}; answers differ by at most {apart:.1e}"
 
 
 def to_save(size: int) -> tuple[float, float]:
@@ -113,9 +182,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--batches", type=int, default=20)
     parser.add_argument("--only", choices=list(SMALL), nargs="*", default=list(SMALL))
+    parser.add_argument("--gains", action="store_true", help="only today's speed against that of before")
     parser.add_argument("--memory", choices=list(SMALL), help="only this, for a process of its own")
     options = parser.parse_args([] if arguments is None else arguments)
     torch.set_num_threads(1)
+    if options.gains:
+        for name in BEFORE:
+            print(training_gain(name, options.batches), flush=True)
+        for name in ("looped_transformer", "data_router"):
+            print(answering_gain(name, min(options.rows, 300)), flush=True)
+        return
     if options.memory:
         print(f"{longest(options.memory):.0f}")
         return

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pomona.papers.orchard_2021 import paper
+from pomona.papers.claims import Measured
+from pomona.papers.orchard_2021 import brackets, paper
 from pomona.papers.orchard_2021.recipes import recipes
 from pomona.papers.orchard_2021.trends import Curve, trends
+from pomona.papers.orchard_2021.verdicts import trained_out
 from pomona.papers.reproduce import BUDGETS, reproduce
 from pomona.training.checkpoints import model_of
 
@@ -123,3 +125,65 @@ def test_smoke_trains_a_row_and_sets_it_beside_its_shortcuts(tmp_path):
     kept = reproduce("orchard_2021", **elsewhere)  # without the runs, all that was measured is still there
     for section in ("cells", "runs", "trends", "shortcuts"):
         assert kept[section] == found[section], section
+
+
+def test_sets_of_open_brackets_differ_in_what_they_are_named_for():
+    recipe = recipes("cpu")["LSTM hard first-last"][0]
+    whole = brackets.corpus(recipe)
+    parts = [whole[k * brackets.ROWS : (k + 1) * brackets.ROWS] for k in range(len(brackets.SETS))]
+    lengths = {}
+    for name, part in zip(brackets.SETS, parts, strict=True):
+        opened = int("".join(letter for letter in name if letter.isdigit()))
+        firsts = [text.split(" X ")[0].split() for text in part.texts]
+        assert set(part.tree_nesting[:, 0]) == {opened}
+        digit = 1 if name.startswith("after") else -2
+        assert part.targets[:, 0].tolist() == [int(words[digit]) for words in firsts]  # the root alone decides
+        lengths[name] = sum(map(len, firsts)) / len(firsts)
+    assert lengths["before 13 open"] == lengths["after 13 open"] == pytest.approx(lengths[brackets.WIDE], rel=0.1)
+    seconds = {
+        name: [text.split(" X ")[1] for text in part.texts] for name, part in zip(brackets.SETS, parts, strict=True)
+    }
+    assert all(texts == seconds[brackets.WIDE] for texts in seconds.values())
+
+
+def run_record(row="LSTM hard first-last", dev=0.8, looks=(), epochs=20, seconds=100.0, schedule="cooldown"):
+    settings = {"schedule": schedule, "epochs": epochs}
+    return {"row": row, "dev": dev, "dev_curve": list(looks), "recipe": settings, "core_seconds": seconds}
+
+
+def test_a_run_is_trained_out_if_it_is_solved_flat_at_full_rate_or_at_the_end_of_its_time():
+    rising, flat = [0.05 * k for k in range(20)], [0.1, 0.4, 0.6, 0.7] + [0.71] * 16
+    assert trained_out(run_record(dev=0.99, looks=rising))
+    assert trained_out(run_record(looks=flat))
+    assert not trained_out(run_record(looks=rising))
+    assert trained_out(run_record(looks=rising, seconds=5_400.0))
+    assert not trained_out(run_record(looks=flat, schedule="cosine"))  # whose rate falls all the time
+    late = [0.7] * 14 + [0.9] * 6  # it rose only while the rate fell
+    assert trained_out(run_record(looks=late))
+    assert not trained_out(run_record(looks=flat[:4], epochs=4))  # too few looks
+
+
+def judged_as(trend, records):
+    results = {"cells": [{"row": row, "budget": "cpu", "measured": None} for row in as_printed()], "runs": records}
+    claim = next(claim for claim in paper.Orchard2021.claims if claim.says.startswith(trend))
+    return claim.judge(Measured({**results, "trends": trends(as_failing(trend))}))
+
+
+def as_failing(trend):
+    """All trends hold but T5: there the LSTM is ahead."""
+    curves = as_printed()
+    if trend == "T5":
+        curves["LSTM hard first-last"] = curve(1.0, 1.0, 1.0)
+    return curves
+
+
+def test_a_claim_that_fails_is_decided_only_between_rows_that_are_trained_out():
+    finding = judged_as("T3", [])
+    assert finding.verdict == "reproduced"
+    both = ["LSTM hard first-last", "Transformer hard first-last"]
+    done, rising = [run_record(row, dev=0.99) for row in both], run_record(both[1], looks=[0.05 * k for k in range(20)])
+    assert judged_as("T5", done).verdict == "not reproduced, trained out"
+    open_one = judged_as("T5", [done[0], rising])
+    assert open_one.verdict == "not decided, budget"
+    assert "not yet: Transformer hard first-last" in open_one.reason
+    assert judged_as("T5", done[:1]).verdict == "not decided, budget"

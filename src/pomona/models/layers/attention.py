@@ -56,9 +56,24 @@ class Attention(nn.Module):
     def keys_and_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         return self.split(self.key(memory)), self.split(self.value(memory))
 
+    def projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of the same vectors, in one matrix product."""
+        layers = (self.query, self.key, self.value)
+        weight, bias = torch.cat([layer.weight for layer in layers]), torch.cat([layer.bias for layer in layers])
+        query, key, value = nn.functional.linear(x, weight, bias).chunk(3, -1)
+        return query, key, value
+
     def forward(self, x: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         """`mask` is true where attention is allowed, or a number that is added to the score."""
-        mixed = nn.functional.scaled_dot_product_attention(self.split(self.query(x)), key, value, mask)
+        return self.mixed(self.split(self.query(x)), key, value, mask)
+
+    def to_itself(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """Attention of a sequence to itself."""
+        query, key, value = (self.split(part) for part in self.projected(x))
+        return self.mixed(query, key, value, mask)
+
+    def mixed(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        mixed = nn.functional.scaled_dot_product_attention(query, key, value, mask)
         out: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return out
 
@@ -86,9 +101,14 @@ class TransformerLayer(nn.Module):
         *,
         memory: tuple[Tensor, Tensor] | None = None,
         memory_mask: Tensor | None = None,
+        asking: Tensor | None = None,
     ) -> Tensor:
+        """With `asking`, [batch, positions], only the vectors at these positions: the others offer keys and values."""
+
         def attend(y: Tensor) -> Tensor:
-            return cast(Tensor, self.attention(y, *self.attention.keys_and_values(y), mask))
+            if asking is None:
+                return self.attention.to_itself(y, mask)
+            return cast(Tensor, self.attention(at(y, asking), *self.attention.keys_and_values(y), mask))
 
         def attend_to_memory(y: Tensor) -> Tensor:
             assert self.to_memory is not None
@@ -101,10 +121,17 @@ class TransformerLayer(nn.Module):
         parts = [attend, feed_forward] if self.to_memory is None else [attend, attend_to_memory, feed_forward]
         for part, norm in zip(parts, self.norms, strict=True):
             y = part(norm(x) if self.norm == "pre" else x)
+            if asking is not None and part is attend:
+                x = at(x, asking)
             x = x + dropped(y, share, random)
             if self.norm == "post":
                 x = norm(x)
         return x
+
+
+def at(states: Tensor, positions: Tensor) -> Tensor:
+    """The vectors at these positions, [batch, positions, width], of [batch, length, width]."""
+    return states.gather(1, positions[:, :, None].expand(-1, -1, states.shape[2]))
 
 
 class RelativeBias(nn.Module):

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from pomona.base.errors import RunError, SpecError
 from pomona.models.inputs.sequences import BOS, EOS, PAD, SPECIAL, SequenceBatch
+from pomona.models.layers.attention import at
 from pomona.models.model import Output
 
 Kind = Literal["heads", "pair", "tokens"]
@@ -140,10 +141,9 @@ class TreeHeads(nn.ModuleList):
 
     def forward(self, states: Tensor, batch: SequenceBatch) -> Output:
         """The answers from states [batch, length, width]."""
-        roots = states.gather(1, batch.heads[:, :, None].expand(-1, -1, states.shape[2]))  # [batch, answers, width]
-        logits = as_answers(torch.stack([head(root) for head, root in zip(self, roots.unbind(1), strict=True)], 1))
-        if not self.training or not self.node_weight:
-            return Output(logits)
+        output = self.of_roots(at(states, batch.heads))
+        if not self.asks_lists:
+            return output
         if not len(batch.lists):
             raise RunError(
                 "node_weight needs one answer for each tree and texts whose brackets are the nodes of their trees, and "
@@ -154,7 +154,18 @@ class TreeHeads(nn.ModuleList):
         values = torch.stack([head(states[row, token]) for head in self], 1)  # [lists, answers, digits]
         values = values.gather(1, tree[:, None, None].expand(-1, 1, values.shape[2]))[:, 0]
         lists = nn.functional.cross_entropy(values, batch.values, ignore_index=-1)
-        return Output(logits, penalty=self.node_weight * lists)
+        return Output(output.logits, penalty=self.node_weight * lists)
+
+    @property
+    def asks_lists(self) -> bool:
+        """Whether all lists are asked for now, and not only the roots."""
+        return self.training and self.node_weight > 0
+
+    def of_roots(self, roots: Tensor) -> Output:
+        """The answers from the vectors at the roots alone, [batch, answers, width]."""
+        return Output(
+            as_answers(torch.stack([head(root) for head, root in zip(self, roots.unbind(1), strict=True)], 1))
+        )
 
 
 def step_by_step(decoder: Decoder, gold: Tensor) -> Tensor:

@@ -168,7 +168,7 @@ class _States(torch.autograd.Function):
         ctx.kept, ctx.where = (gates, c, t, previous, len(table)), (tokens, begin, rows, ends)
         ctx.save_for_backward(weight)
         ctx.set_materialize_grads(False)
-        return h[rows], c[ends]
+        return h.index_select(0, rows), c.index_select(0, ends)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -178,18 +178,21 @@ class _States(torch.autograd.Function):
         (gates, c, t, previous, words), (tokens, begin, rows, ends) = ctx.kept, ctx.where
         ctx.kept = None
         (weight,) = ctx.saved_tensors
-        d_h, d_c = torch.zeros_like(c), torch.zeros_like(c)
+        d_c = torch.zeros_like(c)
+        d_h = torch.empty_like(c) if d_out is not None and len(rows) == len(c) else torch.zeros_like(c)
         for whole, positions, part in ((d_h, rows, d_out), (d_c, ends, d_cells)):
             if part is not None:
-                whole[positions] = part
+                whole.index_copy_(0, positions, part)
         d_table = gates.new_zeros(words, gates.shape[1])
         arrays = [x.numpy() for x in (d_table, gates, c, t, d_h, d_c)]
+        product = torch.empty_like(c[: begin[1]])  # the first step is the widest
         for step in range(len(begin) - 2, -1, -1):
             first, last = begin[step], begin[step + 1]
             before = begin[step - 1] if step else -1
             _backward(first, last, before, tokens, *arrays)
             if step:
-                d_h[before : before + last - first] += gates[first:last] @ weight
+                part = torch.mm(gates[first:last], weight, out=product[: last - first])
+                d_h[before : before + last - first].add_(part)
         second = begin[1]
         return d_table, gates[second:].t() @ previous[second:], None, None, None, None
 

@@ -21,6 +21,7 @@ from pomona.models.inputs.sequences import SequenceBatch
 from pomona.models.layers.attention import Attention, geometric
 from pomona.models.layers.decoder import TreeHeads, rounded
 from pomona.models.layers.dropout import dropped
+from pomona.models.layers.flat_loop import Flat, attend_geometric, can_answer_flat, repeated
 from pomona.models.model import MODELS, Output, Shape
 from pomona.models.sequence_model import LoopedModel
 
@@ -55,6 +56,9 @@ class DataRouterModule(nn.Module):
 
     def forward(self, batch: SequenceBatch, random: torch.Generator | None = None) -> Output:
         settings = self.settings
+        count = settings.steps(batch.nesting)  # [batch]
+        if can_answer_flat(self, batch, count):
+            return self.heads.of_roots(self.answer(batch, count))
         x = self.word[batch.tokens] * math.sqrt(settings.width)  # [batch, length, width]
         length = batch.tokens.shape[1]
         steps = torch.arange(length, device=x.device)
@@ -62,13 +66,26 @@ class DataRouterModule(nn.Module):
         side = self.side[:, right].masked_fill(
             ~batch.inside[:, None, None], -torch.inf
         )  # [batch, heads, length, length]
-        count = settings.steps(batch.nesting)  # [batch]
         for step in range(int(count.max())):
             a = self.after_attention(x + dropped(self.attend(x, side), settings.dropout, random))
             g = dropped(self.gate(a).sigmoid(), settings.gate_dropout, random)
             y = (1 - g) * x + g * self.after_update(self.update(a))
             x = torch.where((step < count)[:, None, None], y, x)
         return cast(Output, self.heads(x, batch))
+
+    def answer(self, batch: SequenceBatch, steps: Tensor) -> Tensor:
+        """The last vectors of the roots, [batch, answers, width], without padding."""
+        attention = self.attention
+
+        def layer(x: Tensor, flat: Flat) -> Tensor:
+            query, key, value = attention.projected(x)
+            asked = flat.asked(x)
+            mixed = attend_geometric(flat.asked(query), key, value, flat, self.side)
+            a = self.after_attention(asked + attention.out(mixed))
+            g = self.gate(a).sigmoid()
+            return cast(Tensor, (1 - g) * asked + g * self.after_update(self.update(a)))
+
+        return repeated(self.word[torch.from_numpy(batch.flat)] * math.sqrt(self.settings.width), batch, steps, layer)
 
     def attend(self, x: Tensor, side: Tensor) -> Tensor:
         attention = self.attention

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from pomona.models.inputs.sequences import SequenceBatch
 from pomona.models.layers.attention import RelativeBias, TransformerLayer
 from pomona.models.layers.decoder import TreeHeads, rounded
 from pomona.models.layers.dropout import dropped
+from pomona.models.layers.flat_loop import Flat, attend_softmax, can_answer_flat, repeated
 from pomona.models.model import MODELS, Output, Shape
 from pomona.models.sequence_model import LoopedModel
 
@@ -49,14 +50,31 @@ class LoopedTransformerModule(nn.Module):
 
     def forward(self, batch: SequenceBatch, random: torch.Generator | None = None) -> Output:
         settings = self.settings
+        steps = settings.steps(batch.nesting)  # [batch]
+        if can_answer_flat(self, batch, steps):
+            return self.heads.of_roots(self.answer(batch, steps))
         words = self.word[batch.tokens] * math.sqrt(settings.width)  # [batch, length, width]
         words = dropped(words, settings.dropout, random)
         mask = batch.inside[:, None, None]
         if self.bias is not None:
             mask = self.bias(batch.tokens.shape[1]).masked_fill(~mask, -torch.inf)
-        steps = settings.steps(batch.nesting)  # [batch]
         x = words
         for step in range(int(steps.max())):
             y = self.norm(self.layer(x + words, mask, settings.dropout, random))
             x = torch.where((step < steps)[:, None, None], y, x)
         return cast(Output, self.heads(x, batch))
+
+    def answer(self, batch: SequenceBatch, steps: Tensor) -> Tensor:
+        """The last vectors of the roots, [batch, answers, width], without padding."""
+        all_words = self.word[torch.from_numpy(batch.flat)] * math.sqrt(self.settings.width)
+        bias = self.word.new_zeros(self.settings.heads, 1) if self.bias is None else self.bias.table
+        attention, (before, between) = self.layer.attention, self.layer.norms
+
+        def layer(x: Tensor, flat: Flat) -> Tensor:
+            x = x + all_words[torch.from_numpy(flat.tokens)]
+            query, key, value = attention.projected(before(x))
+            x = flat.asked(x) + attention.out(attend_softmax(flat.asked(query), key, value, flat, bias))
+            x = x + self.layer.down(self.layer.up(between(x)).relu())
+            return cast(Tensor, self.norm(x))
+
+        return repeated(all_words, batch, steps, layer)

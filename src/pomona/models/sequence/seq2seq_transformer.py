@@ -58,7 +58,7 @@ class Words(nn.Module):
         self.table = nn.Parameter(torch.randn(words, width) / math.sqrt(width))
 
     def forward(self, tokens: Tensor, share: float, random: torch.Generator | None) -> Tensor:
-        x = self.table[tokens] * math.sqrt(self.table.shape[1])
+        x = nn.functional.embedding(tokens, self.table * math.sqrt(self.table.shape[1]))
         return dropped(x + sinusoids(tokens.shape[1], self.table.shape[1], x), share, random)
 
 
@@ -81,18 +81,22 @@ class Seq2SeqTransformerModule(nn.Module):
             self.out = nn.Parameter(torch.randn(self.targets.dictionary, width) / math.sqrt(width))
 
     def forward(self, batch: SequenceBatch, random: torch.Generator | None = None) -> Output:
+        if self.settings.target == "heads" and not self.heads.asks_lists:
+            return self.heads.of_roots(self.encode(batch, random, batch.heads))
         states = self.encode(batch, random)
         if self.settings.target == "heads":
             return cast(Output, self.heads(states, batch))
         decoder = BatchDecoder(self, states, batch.inside, random)
         return written_output(decoder, self.targets, batch.targets, training=self.training, beams=self.settings.beam)
 
-    def encode(self, batch: SequenceBatch, random: torch.Generator | None = None) -> Tensor:
-        """[batch, length, width]"""
+    def encode(
+        self, batch: SequenceBatch, random: torch.Generator | None = None, asking: Tensor | None = None
+    ) -> Tensor:
+        """[batch, length, width]; with `asking`, [batch, positions], only the vectors at these positions."""
         share, mask = self.settings.dropout, batch.inside[:, None, None]
         x = self.words(batch.tokens, share, random)
-        for layer in self.encoder:
-            x = layer(x, mask, share, random)
+        for number, layer in enumerate(self.encoder, 1):
+            x = layer(x, mask, share, random, asking=asking if number == len(self.encoder) else None)
         return x if self.end is None else cast(Tensor, self.end(x))
 
     def write(

@@ -7,9 +7,10 @@ describes eight trends (`trends`); its curves are pictures without numbers. All 
 
 Beside every curve stand baselines on the same examples (`shortcuts`: evaluators that open only the top k levels, the
 first answer repeated, the Bayes ceiling of a model that has no word for large COPY arguments) and each model's
-effective depth at depth 12. Rows named `Oracle`, `Looped` and `Router` are not in the paper. The first is given the
-trees and shows what can be learned; the others are Transformers made for depth, which are asked for the value of every
-list in training. `digits` spells COPY arguments in digits.
+effective depth at depth 12. `brackets` asks what stops the LSTM on deep trees. The paper's LSTM reads in one direction;
+rows named `BiLSTM`, `Oracle`, `Looped` and `Router` are not in the paper. The oracle is given the trees and shows what
+can be learned; the last two are Transformers made for depth, which are asked for the value of every list in training.
+`digits` spells COPY arguments in digits.
 
 At the `cpu` budget models are small, answer with two heads, and see fresh examples at every step. `paper` has the
 paper's sizes and its 500 epochs, for a machine with GPUs.
@@ -28,8 +29,11 @@ from pomona.data.answers import asked
 from pomona.evaluation.accuracy import answers_from, wilson
 from pomona.evaluation.baselines import Baselines
 from pomona.evaluation.records import kept_evaluations
+from pomona.papers.orchard_2021 import brackets
+from pomona.papers.orchard_2021.brackets import SETS
 from pomona.papers.orchard_2021.recipes import bins, folder_of, preset, recipes, rows, trained_on
-from pomona.papers.orchard_2021.trends import DEPTHS, FAMILIES, MODELS, QUESTIONS, TRAINED, Curve, trends
+from pomona.papers.orchard_2021.trends import DEPTHS, DIFFICULTIES, FAMILIES, MODELS, QUESTIONS, TRAINED, Curve, trends
+from pomona.papers.orchard_2021.verdicts import CLAIMS
 from pomona.papers.records import Record, joined, record, training
 from pomona.papers.reproduce import PAPERS, Cell, Paper, Plan
 from pomona.shortcuts import ladder as shortcuts
@@ -39,6 +43,8 @@ from pomona.trees.links import copy_arguments
 
 LEVELS = 6  # the deepest truncation drawn, as deep as training
 UNKNOWN = "unknown-copies"  # a measure that is kept with every evaluation
+BRACKETS = "brackets"  # the experiment of `brackets`
+COUNTING = tuple(f"LSTM {difficulty} first-last" for difficulty in DIFFICULTIES)  # the rows that it is made with
 
 # All that the paper printed: the first tree at depth 12, hard.
 PRINTED = {
@@ -55,7 +61,8 @@ class Orchard2021(Paper):
     """ORCHARD: systematic generalisation of multi-hierarchical reasoning (Pung and Chan 2021)."""
 
     title = "ORCHARD: A Benchmark For Measuring Systematic Generalization of Multi-Hierarchical Reasoning"
-    places = ("Figure 2", "Figure 3", "Figure 4", "Figure 5", "Beyond")
+    places = ("Figure 2", "Figure 3", "Figure 4", "Figure 5", "Beyond", BRACKETS)
+    claims = CLAIMS
 
     def measure(self, plan: Plan) -> dict[str, Any]:
         planned, runs = recipes(plan.budget), _runs(plan)
@@ -65,7 +72,10 @@ class Orchard2021(Paper):
         curves = {row: Curve.of([entry["scores"] for entry in records]) for row, records in found.items()}
         presets = {preset(recipe): recipe for recipe in (planned[row][0] for row in curves)}
         return {
-            "cells": [_cell(plan, point, planned[point[1]][0], found.get(point[1], [])) for point in points()],
+            "cells": [
+                *(_cell(plan, point, planned[point[1]][0], found.get(point[1], [])) for point in points()),
+                *(_open(plan, row, name, planned[row][0], found.get(row, [])) for row in COUNTING for name in SETS),
+            ],
             "trends": trends(curves),
             "shortcuts": {name: _shortcuts(recipe) for name, recipe in presets.items()},
             "curves": {folder_of(row, run.recipe): by_depth(run) for row, some in runs.items() for run in some},
@@ -96,9 +106,12 @@ def _runs(plan: Plan) -> dict[str, list[Run]]:
     runs: dict[str, list[Run]] = {}
     planned = recipes(plan.budget)
     for row, model, difficulty, family in rows():
-        wanted = any(plan.wants(where, row) for where in _figures(row, model, difficulty, family))
+        places = [*_figures(row, model, difficulty, family), *([BRACKETS] if row in COUNTING else [])]
+        wanted = any(plan.wants(where, row) for where in places)
         for recipe in planned[row]:
             tests = {"bins": partial(bins, recipe)}
+            if row in COUNTING:
+                tests["brackets"] = partial(brackets.corpus, recipe)
             run = plan.run(recipe, folder_of(row, recipe), tests, train=wanted, measures=[UNKNOWN])
             if run is not None:
                 runs.setdefault(row, []).append(run)
@@ -117,6 +130,13 @@ def _cell(plan: Plan, point: Point, recipe: Recipe, records: list[Record]) -> Ce
         low, high = wilson(*curve.counts(depth, question))
         cell["interval"] = [round(100 * low, 2), round(100 * high, 2)]
     return cell
+
+
+def _open(plan: Plan, row: str, name: str, recipe: Recipe, records: list[Record]) -> Cell:
+    """One set of the experiment with open brackets: the first tree, in percent."""
+    asked_of = [entry for entry in records if "brackets" in entry["scores"]]
+    values = [entry["scores"]["brackets"][name] for entry in asked_of]
+    return {**plan.cell(BRACKETS, row, name, None, values), **training(recipe, asked_of)}
 
 
 def by_depth(run: Run) -> dict[str, list[Any]]:
@@ -163,6 +183,9 @@ def _record(run: Run, row: str) -> dict[str, Any]:
     """One run for the results file, with its effective depth on either tree at depth 12."""
     entry = kept_evaluations(run)["bins"]
     scores = {key: value for key, value in entry.items() if key not in ("fingerprint", "ladder")}
+    counted = brackets.scores(run)
+    if counted is not None:
+        scores["brackets"] = counted
     predictions = run.predictions("bins")
     if predictions is not None:
         corpus = bins(run.recipe)
