@@ -53,6 +53,21 @@ class Frame:
         return np.stack([column.astype(object) if texts else column for column in self.cells.values()], axis=1)
 
 
+class Labelled(Frame):
+    """A data frame with labels of its rows."""
+
+    def __init__(self, columns: dict[str, Any], index: Any) -> None:
+        super().__init__(columns)
+        self.index = list(index)
+
+
+class Missing:
+    """A missing number, as pandas has it."""
+
+    def __float__(self) -> float:
+        raise TypeError("float() argument must be a string or a real number, not 'NAType'")
+
+
 class Series:
     """A column whose cells are vectors, as in a data frame that was read from Parquet."""
 
@@ -149,6 +164,17 @@ RIGHT: dict[str, Callable[[], TreFit]] = {
     "messages as whole floats": lambda: tre(messages=CODES.astype(float), derivations=TREES),
     "messages as lists": lambda: tre(messages=[list(text) for text in LETTERS], derivations=TREES),
     "one-hot messages": lambda: tre(np.eye(7)[CODES], TREES),
+    "labelled rows": lambda: tre(Labelled(FRAME.cells, range(12)), Labelled(ATTRIBUTES, range(12))),
+    "layers as a tuple": lambda: tre_layers((ROWS, -ROWS), TREES)["layer 1"],
+    "layers as a list of sparse matrices": lambda: tre_layers([scipy.sparse.csr_matrix(ROWS)] * 2, TREES)["layer 0"],
+    "layers as one array": lambda: tre_layers(np.stack([ROWS, ROWS]), TREES)["layer 1"],
+    "layers of two seeds as tuples": lambda: tre_layers({"a": (ROWS,), "b": (ROWS,)}, TREES).seeds["b"]["layer 0"],
+    "hidden states, mean, of a model's output": lambda: tre_layers(
+        ModelOutput(HIDDEN, (HIDDEN, HIDDEN)), TREES, pool="mean", mask=MASK
+    )["layer 1"],
+    "hidden states as a nested tensor": lambda: tre(
+        torch.nested.nested_tensor([torch.tensor(HIDDEN[n, : MASK[n].sum()]) for n in range(12)]), TREES, pool="mean"
+    ),
     "one-hot messages of whole numbers": lambda: tre(np.eye(7, dtype=int)[CODES], TREES),
 }  # fmt: skip
 
@@ -165,6 +191,7 @@ def wanted(name: str) -> float:
 
 
 @pytest.mark.filterwarnings("ignore::pomona.representations.tre.ReconstructionWarning")
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_people_have_is_taken_as_it_is(name: str) -> None:
     coarse = 2e-2 if "float16" in name else 1e-6
@@ -195,6 +222,21 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "a column of names": (
         lambda: tre(Frame({"name": [tree[0] for tree in TREES]} | FRAME.cells), TREES),
         r"drop\(columns=\['name'\]\)",
+    ),
+    "a missing number in a data frame": (
+        lambda: tre(Frame(FRAME.cells | {"x1": np.array([*ROWS[:11, 1], Missing()], object)}), TREES),
+        "column 'x1' of the representations does not hold numbers",
+    ),
+    "labels in another order": (
+        lambda: tre(Labelled(FRAME.cells, range(12)), Labelled(ATTRIBUTES, range(11, -1, -1))), r"derivations.loc\[",
+    ),
+    "vectors in a set": (lambda: tre({tuple(row) for row in ROWS.tolist()}, TREES), "a set, which has no order"),
+    "derivations in a set": (lambda: tre(ROWS, set(TREES)), "one for each row; got set"),
+    "a nested tensor": (lambda: tre(torch.nested.nested_tensor([torch.ones(2, 4)] * 12), TREES), "nested tensor"),
+    "one layer as layers": (lambda: tre_layers(ROWS, TREES), "For one layer: pm.tre"),
+    "no layers": (lambda: tre_layers((), TREES), "got tuple"),
+    "layers that were not asked for": (
+        lambda: tre_layers(ModelOutput(HIDDEN, None), TREES, pool="mean", mask=MASK), "output_hidden_states=True",
     ),
     "a huge sparse matrix": (lambda: tre(scipy.sparse.coo_array((12, 10**9)), TREES), "Reduce its width first"),
     "a mapping": (lambda: tre({"layer 1": ROWS}, TREES), r"tre_layers\(layers, derivations\)"),

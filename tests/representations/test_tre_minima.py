@@ -98,6 +98,18 @@ def test_pairs_are_certified_under_squared_l2(compose: str) -> None:
     assert fit.score < tre(fit.rows, trees, distance="sql2").score
 
 
+@pytest.mark.parametrize("distance", ["sql2", "l1"])
+def test_tables_by_weight_bound_more_than_tables_by_position(distance: str) -> None:
+    """In (a b) c and c (a b) the leaf a has the weights a a and b a: equal paths share a vector in every shape."""
+    rng = np.random.default_rng(3)
+    trees = [(x, (y, z)) for x in "ab" for y in "ab" for z in "ab"]
+    trees += [((x, y), z) for x in "ab" for y in "ab" for z in "ab"]
+    rows = rng.normal(size=(len(trees), 4))
+    weights = tre(rows, trees, "weighted", distance, restarts=1).bound
+    positions = tre(rows, trees, "linear", distance, restarts=1).bound
+    assert weights.lower_bound > positions.lower_bound + 1e-6
+
+
 @given(st.integers(0, 10_000), st.booleans())
 @settings(max_examples=12, deadline=None)
 def test_no_numbers_are_below_the_certificate(seed: int, together: bool) -> None:

@@ -26,8 +26,9 @@ import numpy as np
 from pomona.base.arrays import Floats, Ints
 from pomona.base.compiled import summed
 from pomona.representations.tre.additive import fit_linear
+from pomona.representations.tre.cells import Paths
 from pomona.representations.tre.checks import is_constant
-from pomona.representations.tre.compositions import Add, Weighted
+from pomona.representations.tre.compositions import Add, Diagonal, Weighted
 from pomona.representations.tre.cosine import unit_sum, unit_sums
 from pomona.representations.tre.design import Design, FloatArray
 from pomona.representations.tre.distances import Cosine, CrossEntropy, Distance
@@ -103,9 +104,24 @@ def lower_bound(layer: Layer, problem: Problem, proved: float | None) -> tuple[f
     if proved is None or not additive:
         candidates.append((_within_groups(layer, derivations.root) / items, "equal derivations"))
     if problem.composition.linear and not additive and distance.name in CONVEX:
-        relaxed = fit_linear(derivations.slots, np.asarray(targets, np.float64), distance).lower_bound
+        relaxed = fit_linear(_tables(problem), np.asarray(targets, np.float64), distance).lower_bound
         candidates.append(((relaxed or 0.0) / items, "slot tables"))
     return max(candidates, key=lambda candidate: candidate[0])
+
+
+def _tables(problem: Problem) -> Design:
+    """A free vector for each primitive in each position. Under weights, positions whose paths have equal weights are
+    one, whatever the shape of the tree; maps do not commute, so for them every position of every shape is its own."""
+    paths = None
+    if isinstance(problem.composition, Weighted | Diagonal):
+        paths = Paths.of(problem.derivations)
+    if paths is None:
+        return problem.derivations.slots
+    key = np.concatenate([paths.column[:, None], paths.exponent], axis=1)
+    column = np.unique(key, axis=0, return_inverse=True)[1].ravel().astype(np.int64)
+    matrix = np.zeros((paths.shape[0], int(column.max()) + 1))
+    np.add.at(matrix, (paths.row, column), 1.0)
+    return Design.from_dense(matrix[paths.group])
 
 
 def _within_groups(layer: Layer, root: Ints) -> float:
@@ -129,7 +145,7 @@ def _spectral(layer: Layer, problem: Problem) -> float:
     else:
         rank = len(derivations.names) if isinstance(problem.composition, Weighted) else width
         if rank >= width:
-            rank = derivations.slots.rank
+            rank = _tables(problem).rank
         group = np.unique(derivations.root, return_inverse=True)[1].ravel()
     if rank is None or rank >= width:
         return 0.0

@@ -80,7 +80,7 @@ class Derivations:
             source = array_of(source, "derivations")
         if isinstance(source, np.ndarray) and source.ndim == 2:
             return Derivations.from_attributes({position: source[:, position] for position in range(source.shape[1])})
-        if isinstance(source, str | bytes) or not isinstance(source, Iterable):
+        if isinstance(source, str | bytes | set | frozenset) or not isinstance(source, Iterable):
             raise MeasureError(
                 f"derivations are nested tuples, texts, attribute columns or a Forest, one for each row; "
                 f"got {type(source).__name__}."

@@ -70,6 +70,8 @@ def _refuse_what_is_no_array(source: Any, what: str) -> None:
             f"{what} are one array, got a mapping with {len(source)} entries. Choose one of them, or measure all with\n"
             f"    pm.representations.tre_layers(layers, derivations)"
         )
+    if isinstance(source, set | frozenset):
+        raise MeasureError(f"the {what} are a set, which has no order, so no row belongs to a derivation. Give a list.")
     if isinstance(source, (int, float, complex, bool)):
         raise MeasureError(f"{what} must have shape [items, numbers]; got the single number {source}.")
 
@@ -78,6 +80,11 @@ def _from_torch(tensor: Any, what: str) -> npt.NDArray[Any]:
     """A tensor without its gradient, on the CPU; types that NumPy lacks (bfloat16, float8) become float32."""
     if tensor.is_meta:
         raise MeasureError(f"the {what} are on the device 'meta', where tensors have no numbers.")
+    if tensor.is_nested:
+        raise MeasureError(
+            f"the {what} are a nested tensor: every row has its own number of tokens. Say what one vector is made of:\n"
+            '    pm.tre(hidden, derivations, pool="mean")      # or "last", "first"'
+        )
     tensor = tensor.detach()
     if str(tensor.layout) != "torch.strided":
         tensor = tensor.to_dense()
@@ -113,7 +120,7 @@ def _from_frame(frame: Any, what: str) -> npt.NDArray[Any]:
                     f"column {name!r} of the {what} does not hold numbers. Leave it out:\n"
                     f"    vectors = frame.drop(columns=[{name!r}])"
                 ) from None
-    return np.asarray(array, np.float64)
+    return np.stack([np.asarray(frame[name], np.float64) for name in frame.columns], axis=1)
 
 
 def _numbers(array: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
@@ -131,6 +138,13 @@ def _refuse_objects(array: npt.NDArray[Any], what: str) -> None:
             if cell is None:
                 raise MeasureError(f"row {row}: the {what} hold None. Drop the row or fill it in.")
     raise MeasureError(f"{what} must be numbers in rows of equal length, got an array of Python objects.")
+
+
+def index_of(source: Any) -> list[Any] | None:
+    """The labels of the rows of a data frame or a column of one; None for anything else."""
+    if not hasattr(source, "to_numpy") or not hasattr(source, "index"):
+        return None
+    return list(source.index)
 
 
 # -- messages --------------------------------------------------------------------------------------------------------
@@ -228,6 +242,8 @@ def pooled(hidden: Any, pool: str, mask: Any = None) -> npt.NDArray[Any]:
     """
     if pool not in POOLS:
         raise SpecError(f"pool is {', '.join(map(repr, POOLS))}; got {pool!r}.")
+    if getattr(hidden, "is_nested", False):
+        hidden = list(hidden.unbind())
     if isinstance(hidden, list | tuple) and mask is None:
         states = [array_of(state, "hidden states") for state in hidden]
         for row, state in enumerate(states):

@@ -231,6 +231,16 @@ def _seeds_of(source: Any, items: int) -> dict[str, dict[str, Any]]:
 
 
 def _layers_of(source: Any, items: int) -> dict[str, Any]:
+    if hasattr(source, "hidden_states"):  # what a Hugging Face model returns
+        if source.hidden_states is None:
+            raise MeasureError(
+                "this output has no hidden states. Ask the model for them:\n"
+                "    output = model(**batch, output_hidden_states=True)"
+            )
+        source = tuple(source.hidden_states)
+    shape = tuple(getattr(source, "shape", ()))
+    if len(shape) > 2 and shape[1] == items != shape[0]:  # [layers, items, ...]
+        source = list(source)
     if isinstance(source, Mapping):
         if not source:
             raise MeasureError("no layers: give a mapping from each layer's name to its representations.")

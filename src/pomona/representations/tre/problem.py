@@ -18,7 +18,7 @@ from pomona.representations.tre.checks import as_rows, check_composed, check_rea
 from pomona.representations.tre.compositions import COMPOSITIONS, Position, composition_of
 from pomona.representations.tre.derivations import Derivations
 from pomona.representations.tre.distances import Cosine, Distance, distance_of
-from pomona.representations.tre.inputs import Messages, are_texts, array_of, one_meaning, pooled
+from pomona.representations.tre.inputs import Messages, are_texts, array_of, index_of, one_meaning, pooled
 from pomona.representations.tre.recursion import Composition
 
 
@@ -42,6 +42,7 @@ class Problem:
     center: bool = False  # subtract the mean representation first
     pool: str | None = None  # how hidden states of tokens become one vector
     mask: Any = None  # which tokens are no padding
+    index: list[Any] | None = None  # the labels of the rows, if the derivations came with some
 
     @staticmethod
     def of(
@@ -67,10 +68,17 @@ class Problem:
         _check_names(trees)
         if uncomposed == "error":
             check_composed(trees)
-        return Problem(trees, composition_of(compose), restarts, center, pool, mask)
+        return Problem(trees, composition_of(compose), restarts, center, pool, mask, index_of(derivations))
 
     def layer(self, representations: Any, distance: Any) -> Layer:
         """Check one set of representations against the derivations and the distance."""
+        own = index_of(representations)
+        if own is not None and self.index is not None and own != self.index and len(own) == len(self.index):
+            raise MeasureError(
+                "the rows of the vectors and of the derivations have different labels. Put both in one order:\n"
+                "    derivations = derivations.loc[vectors.index]      # if the labels name the items\n"
+                "    vectors = vectors.reset_index(drop=True)      # on both, if rows belong together as they stand"
+            )
         array, alphabet = self._array(representations, distance)
         targets, shape = as_rows(array, len(self.derivations))
         if self.center:

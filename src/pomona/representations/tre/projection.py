@@ -25,6 +25,8 @@ ENTRIES = 60_000_000  # the largest number of matrix entries that a grid may com
 TRIED, POLISHED = 16, 4  # of the grid's best points, how many are fitted under the distance itself, and then polished
 CONVERGING = ("sql2", "l1")  # distances whose additive fits are quick and exact
 QUICK = 15  # iterations of the others, while points are compared
+RAYS, SIZES = 36, (1e-3, 1e-2, 0.1, 0.3, 3.0, 10.0, 100.0)  # directions of the free numbers, and their sizes
+FEW = 300  # numbers
 EVALUATIONS = 90  # of the function of the free numbers, for each polished point
 SHARE = 0.009  # how closely the minimum is to be proved, a little less than `optimal` asks
 BOXES = {0: 100, 1: 4000, 2: 500}  # the largest number of boxes, by the number of variables that matter
@@ -98,6 +100,8 @@ def project(paths: Paths, targets: FloatArray, distance: Distance, *, diagonal: 
         rows = targets / np.linalg.norm(targets, axis=1, keepdims=True)
     squares = Squares.of(paths, rows, together=not diagonal)
     numbers, values = _grid_values(charts, squares, points)
+    far, there = _ray_values(paths, squares)
+    numbers, values = np.concatenate([numbers, far]), np.concatenate([values, there])
     exact = distance.name == "sql2"
     if not diagonal:
         search = _Search(paths, targets, distance)
@@ -121,19 +125,50 @@ def _grid_values(charts: list[Chart], squares: Squares, points: int) -> tuple[Fl
     return np.concatenate(numbers), np.concatenate(values)
 
 
+def _ray_values(paths: Paths, squares: Squares) -> tuple[FloatArray, FloatArray]:
+    """The same along rays to zero and to infinity, where the best numbers may lie: there only directions differ."""
+    arity = paths.exponent.shape[1]
+    angle = 2.0 * np.pi * (np.arange(RAYS) + 0.5) / RAYS
+    rays = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    if arity != 2:
+        rays = np.random.default_rng(0).normal(size=(RAYS, arity))
+        rays /= np.linalg.norm(rays, axis=1, keepdims=True)
+    numbers = np.concatenate([size * rays for size in SIZES])
+    weights = np.prod(numbers[:, None, :] ** paths.exponent, axis=2)
+    matrices = np.zeros((paths.shape[0] * paths.shape[1], len(numbers)))
+    np.add.at(matrices, paths.row * paths.shape[1] + paths.column, weights.T)
+    filled = matrices.T.reshape(len(numbers), *paths.shape) * squares.weight[:, None]
+    filled /= np.maximum(np.linalg.norm(filled, axis=1, keepdims=True), 1e-300)
+    return numbers, squares.joined(squares.errors(bases(filled)))
+
+
 def _candidates(search: _Search, numbers: FloatArray, values: FloatArray) -> list[tuple[float, FloatArray]]:
     """The best points of the grid, not too near each other, polished; the best first."""
+    # Squared error is a guide to other distances; on few numbers, l1 tries every point of the grid itself.
+    everywhere = search.distance.name == "l1" and search.targets.size <= FEW
+    order = np.argsort(values, kind="stable")
     chosen: list[FloatArray] = [np.ones(numbers.shape[1])]  # addition
-    for row in np.argsort(values, kind="stable"):
-        if len(chosen) == TRIED:
+    for row in order:
+        if len(chosen) == (len(order) if everywhere else TRIED):
             break
-        if all(_apart(numbers[row], other) > 0.1 for other in chosen[1:]):
+        if everywhere or all(_apart(numbers[row], other) > 0.1 for other in chosen[1:]):
             chosen.append(numbers[row])
     tried = sorted(((search.value(at), at) for at in chosen), key=lambda pair: pair[0])
+    if everywhere:
+        tried = _spaced(tried)
     if search.distance.name not in CONVERGING:
         return tried[:POLISHED]  # a descent over lexicon and numbers together polishes these
-    found = [search.polished(at) for _, at in tried[:POLISHED]]
+    found = [search.polished(at) for _, at in tried[: 2 * POLISHED if everywhere else POLISHED]]
     return sorted(found + tried[:POLISHED], key=lambda pair: pair[0])[:POLISHED]
+
+
+def _spaced(points: list[tuple[float, FloatArray]]) -> list[tuple[float, FloatArray]]:
+    """The best points that are not too near each other."""
+    kept: list[tuple[float, FloatArray]] = []
+    for value, at in points:
+        if len(kept) < 2 * POLISHED and all(_apart(at, other) > 0.1 for _, other in kept):
+            kept.append((value, at))
+    return kept
 
 
 def _apart(first: FloatArray, second: FloatArray) -> float:
