@@ -201,8 +201,9 @@ def _squared_residuals(
         low = 0
         for layer in range(len(ends)):
             total = zero[0]
-            for j in range(low, ends[layer]):
-                total += (guess[j] - row[j]) * (guess[j] - row[j])
+            own, its = guess[low : ends[layer]], row[low : ends[layer]]  # counted from 0, the sum is vectorised
+            for j in range(len(own)):
+                total += (own[j] - its[j]) * (own[j] - its[j])
             out[layer, i] = total
             low = ends[layer]
     return out

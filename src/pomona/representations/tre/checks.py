@@ -35,6 +35,10 @@ def within_reach(targets: Floats) -> Floats:
 
 def check_reach(targets: Floats) -> Floats:
     """Refuse numbers whose squares overflow or vanish; float32 becomes float64 where its own squares would."""
+    with np.errstate(over="ignore"):
+        squares = np.einsum("nd,nd->n", targets, targets)
+    if 1e-20 < float(squares.max()) < 1e20:
+        return targets
     top = float(max(targets.max(), -targets.min()))
     if top > LARGEST or 0.0 < top < 1.0 / LARGEST:
         size = "large" if top > 1.0 else "small"
