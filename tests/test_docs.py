@@ -225,7 +225,7 @@ def test_four_new_files_are_a_laboratory(
     cell = json.loads((tmp_path / "results" / "coins_2026.json").read_text())["cells"][0]
     assert cell["printed"] == 21.0
     assert 0 <= cell["measured"] <= 100
-    assert {"coins/fair", "coins/three-sided"} <= set(catalogue.tasks("coins"))
+    assert {"coins/fair", "coins/three-sided"} <= set(catalogue.tasks(family="coins"))
 
 
 # -- what there is ---------------------------------------------------------------------------------------------------

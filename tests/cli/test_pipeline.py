@@ -218,6 +218,7 @@ def test_a_task_of_ones_own_goes_through_every_command(
         good(run("train", "lstm", "--data", name, *SIZES, *own, "--out", "run", *quick()))
         good(run("evaluate", "run", "--data", name, *SIZES, *own, "--no-ladder"))
         assert "A task of their own" in good(run("ls", name, *own)).out
+        assert ("somebodys" in good(run("ls", *own)).out, "somebodys" in good(run("ls")).out) == (True, False)
     finally:
         pm.TASKS._entries.pop(name, None)
     Path("somebodys_slip.py").write_text("1 / 0\n")

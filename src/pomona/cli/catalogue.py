@@ -9,7 +9,7 @@ descriptions only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -20,22 +20,27 @@ from pomona.base.registry import plain_setting, settings_of
 Listing = dict[str, dict[str, Any]]
 NO_TORCH = "settings and training need torch: pip install 'pomona[train]'"
 
-def listing(kind: str) -> Listing:
-    """Everything of one kind by name, as plain JSON values; `about` describes each in one line."""
+
+def listing(kind: str, also: Collection[str] = ()) -> Listing:
+    """Everything of one kind by name, as plain JSON values; `about` describes each in one line.
+
+    What a user's own module has added is listed if the module is in `also`.
+    """
     if kind not in KINDS:
         raise SpecError(f"there are no {kind!r}. {did_you_mean(kind, KINDS)}")
-    return KINDS[kind]()
+    return KINDS[kind](also)
 
 
-def tasks(family: str = "") -> Listing:
+def _listed(entry: Any, also: Collection[str]) -> bool:
+    module = str(entry.kind.__module__)
+    return module.startswith("pomona.") or module in also
+
+
+def tasks(also: Collection[str] = (), family: str = "") -> Listing:
     """All tasks with their presets, or those of one family, for example `listops`."""
     from pomona.data.task import TASKS
 
-    entries = (
-        [TASKS.entry(family)[0]]
-        if family
-        else [entry for entry in TASKS.entries() if entry.kind.__module__.startswith("pomona.")]
-    )
+    entries = [TASKS.entry(family)[0]] if family else [entry for entry in TASKS.entries() if _listed(entry, also)]
     built = {name: (entry.about, TASKS.build(name)) for entry in entries for name in entry.names}
     return {
         name: {"splits": task.sizes, "about": about, "settings": settings_of(task)}
@@ -43,7 +48,7 @@ def tasks(family: str = "") -> Listing:
     }
 
 
-def _models() -> Listing:
+def _models(also: Collection[str] = ()) -> Listing:
     try:
         from pomona.models.model import MODELS
     except ModuleNotFoundError as error:
@@ -57,11 +62,11 @@ def _models() -> Listing:
             "settings": settings_of(MODELS.build(entry.name)),
         }
         for entry in MODELS.entries()
-        if entry.kind.__module__.startswith("pomona.")  # not what a user's own module has added
+        if _listed(entry, also)
     }
 
 
-def _papers() -> Listing:
+def _papers(also: Collection[str] = ()) -> Listing:
     from pomona.papers.reproduce import PAPERS
 
     return {
@@ -70,7 +75,7 @@ def _papers() -> Listing:
     }
 
 
-def _measures() -> Listing:
+def _measures(also: Collection[str] = ()) -> Listing:
     from pomona.evaluation.measure import MEASURES, ItemMeasure
 
     return {
@@ -80,7 +85,7 @@ def _measures() -> Listing:
             "settings": settings_of(MEASURES.build(entry.name)),
         }
         for entry in MEASURES.entries()
-        if entry.kind.__module__.startswith("pomona.")
+        if _listed(entry, also)
     }
 
 
@@ -180,7 +185,7 @@ def _model_abouts() -> dict[str, str]:
     return Registry[object]("model", *FOLDERS).abouts()
 
 
-KINDS: dict[str, Callable[[], Listing]] = {
+KINDS: dict[str, Callable[[Collection[str]], Listing]] = {
     "tasks": tasks,
     "models": _models,
     "measures": _measures,

@@ -37,7 +37,7 @@ def ls(
         about = catalogue.described(what)
         terminal.emit_json(about) if as_json else _describe(about)
         return
-    listed = catalogue.listing(what)
+    listed = catalogue.listing(what, imports or ())
     if as_json:
         terminal.emit_json(listed)
     elif what == "tasks":
