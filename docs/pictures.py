@@ -3,6 +3,7 @@
     tree.svg        an example with the value of every node            pomona show --svg
     ladder.svg      baselines that see only part of the input          pomona ladder --plot
     tre.svg         a fit, its bound and its shuffles                  TreFit.plot
+    mixture.svg     what explains the answers of three made-up models   a plot of the report
     report.png      the top of a report, and explorer.png its tree explorer, in Debian's chromium
 """
 
@@ -59,6 +60,33 @@ def drawn() -> None:
     pm.tre(vectors, phrases).plot().save(PICTURES / "tre.svg")
 
 
+def mixtures() -> None:
+    """The plot of mixtures, for models that are made up: their answers are drawn from known components."""
+    import json
+
+    from pomona.shortcuts import ladder as shortcuts
+
+    test = pm.generate("listops/d20s", "test", size=2000)
+    train = pm.generate("listops/d20s", "train", size=20_000)
+    levels = shortcuts.evaluations(test, train, 3)[:, 0]
+    random = np.random.default_rng(0)
+    guesses, right = random.integers(0, 10, len(test)), test.targets[:, 0]
+    made_up = {
+        "96 % right": ([0.96, 0.04], [right, guesses]),
+        "two levels, or all": ([0.5, 0.4, 0.1], [right, levels[:, 2], guesses]),
+        "one level": ([0.85, 0.15], [levels[:, 1], guesses]),
+    }
+    paths = []
+    for name, (shares, parts) in made_up.items():
+        chosen = random.choice(len(parts), len(test), p=shares)
+        answers = np.stack(parts, axis=1)[np.arange(len(test)), chosen]
+        paths.append(BUILD / "mixtures" / f"{name}.json")
+        paths[-1].parent.mkdir(parents=True, exist_ok=True)
+        paths[-1].write_text(json.dumps(pm.evaluate(answers.tolist(), test, train=train).as_dict()), encoding="utf-8")
+    pm.report(paths, BUILD / "mixtures" / "report")
+    shutil.copy(BUILD / "mixtures" / "report" / "figures" / "mixture-1.svg", PICTURES / "mixture.svg")
+
+
 def report() -> Path:
     """A report of two small runs."""
     for model, settings in RUNS.items():
@@ -92,5 +120,6 @@ def photographed(page: Path) -> None:
 if __name__ == "__main__":
     PICTURES.mkdir(exist_ok=True)
     drawn()
+    mixtures()
     photographed(report())
     print(*sorted(PICTURES.iterdir()), sep="\n")
