@@ -70,6 +70,16 @@ def latent_runs(plan: Plan) -> dict[str, list[Run]]:
     return runs
 
 
+def shortened(entry: Record) -> Record:
+    """A record whose scores on other tests than the paper's are rows and accuracy alone: there are many of them."""
+    kept = ("rows", "accuracy", "interval")
+    scores = {
+        name: {key: found[key] for key in (kept if name in ELSEWHERE else found) if key in found}
+        for name, found in entry["scores"].items()
+    }
+    return {**entry, "scores": scores}
+
+
 def _tests(plan: Plan, row: str, recipe: Recipe) -> dict[str, Callable[[], Corpus]]:
     tests: dict[str, Callable[[], Corpus]] = {"test_d20s": lambda: test_set(recipe)}
     if row == ROW and plan.budget != "smoke":

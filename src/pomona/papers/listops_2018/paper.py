@@ -20,7 +20,7 @@ from pomona.evaluation import random_trees
 from pomona.evaluation.accuracy import answers_from
 from pomona.evaluation.baselines import Baselines, learning_examples
 from pomona.evaluation.records import kept_evaluations
-from pomona.papers.listops_2018.latent import latent_cells, latent_runs
+from pomona.papers.listops_2018.latent import latent_cells, latent_runs, shortened
 from pomona.papers.listops_2018.recipes import (
     AGREEING,
     DEPTHS,
@@ -62,7 +62,7 @@ class ListOps2018(Paper):
         baselines = Baselines(test, learning_examples(test, [Recipe("lstm", data="listops/d20s")]))
         assert baselines.ladder is not None
         finished = {**runs, **bigger, **latent}
-        now = {row: [_record(run, row, baselines) for run in some] for row, some in finished.items()}
+        now = {row: [shortened(_record(run, row, baselines)) for run in some] for row, some in finished.items()}
         tables = _Tables(plan, test, generate("listops/d20s", "train", 0), runs, now)
         cells = [tables.cell(*printed) for printed in PRINTED]
         cells += [*tables.several_seeds(), *tables.figure_2(), *tables.figure_3(), *tables.figure_4()]
