@@ -11,5 +11,5 @@ broken. Its short form is in `make test` (tests/contracts/test_campaign_*.py).
     mutations   of bytes and of JSON structure           fuzzing    every reader with mutated files, in forked batches
     jobs        every command that writes                kills      random kills, and one at every line of the door
     faults      disks that are full, broken, read-only   races      many processes at once; no locks
-    guided      fuzzing led by coverage (atheris)        numbers    the same bits in other processes and versions
+    guided      fuzzing led by coverage (atheris)        same_bits  in other processes and versions
 """

@@ -12,7 +12,14 @@ from functools import partial
 from pathlib import Path
 
 PARTS = ("kills", "points", "faults", "disks", "kernel", "fuzz", "races", "numbers")
-_WRITES = (("write", "ENOSPC"), ("write", "EIO"), ("fsync", "EIO"), ("rename", "EROFS"), ("write", "EDQUOT"), ("write", "EINTR"))
+_WRITES = (
+    ("write", "ENOSPC"),
+    ("write", "EIO"),
+    ("fsync", "EIO"),
+    ("rename", "EROFS"),
+    ("write", "EDQUOT"),
+    ("write", "EINTR"),
+)
 
 
 def main() -> int:
@@ -59,7 +66,7 @@ def _in_child(work: Callable[[], None]) -> None:
 
 
 def _part(part: str, home: Path, count: int, seed: int, until: float) -> tuple[str, list[str]]:
-    from campaign import faults, fuzzing, kills, numbers, races
+    from campaign import faults, fuzzing, kills, races, same_bits
     from campaign.jobs import JOBS
     from campaign.readers import READERS
 
@@ -68,7 +75,7 @@ def _part(part: str, home: Path, count: int, seed: int, until: float) -> tuple[s
         findings = fuzzing.fuzz(READERS.values(), home, cases=count, seed=seed, until=until)
         return str(findings), [f"{reader}, case {number}: {what}" for reader, number, what in findings.wrong]
     if part == "numbers":
-        compared, different = numbers.differences(numbers.pythons())
+        compared, different = same_bits.differences(same_bits.pythons())
         return f"{compared} processes, {len(different)} differences", different
     tolls: list[kills.Toll] = []
     jobs = list(JOBS.values())
@@ -94,7 +101,10 @@ def _part(part: str, home: Path, count: int, seed: int, until: float) -> tuple[s
             races.generators(locks=False), races.caches(),
         ]  # fmt: skip
     lost = [one for toll in tolls for one in toll.lost]
-    return f"{sum(toll.commands for toll in tolls):,} commands, {sum(toll.kills for toll in tolls):,} killed or refused", lost
+    return (
+        f"{sum(toll.commands for toll in tolls):,} commands, {sum(toll.kills for toll in tolls):,} killed or refused",
+        lost,
+    )
 
 
 if __name__ == "__main__":

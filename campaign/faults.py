@@ -5,7 +5,7 @@
     full_disks(JOBS["train a tree model"]) # a real, small tmpfs; needs the right to mount
     injected(JOBS["certify"])              # the k-th write, fsync or rename fails in the kernel (strace)
 
-Promises: exit status 3 and one line that says why, or 0 and the right output; every file is old or new; nothing is left.
+Promises: exit status 3 and one line that says why, or 0 and the right output; every file is old or new; no litter.
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ def judged(folder: Path, status: int, before: dict[str, str], wanted: Expected) 
 def small_disk(kilobytes: int, *, writable: bool = True) -> Iterator[Path]:
     """A file system in memory of this size, or one that can only be read."""
     with tempfile.TemporaryDirectory(prefix="pomona-campaign-") as name:
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", name], check=True, capture_output=True)
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", name], check=True, capture_output=True
+        )
         try:
             yield Path(name)
         finally:
@@ -130,7 +132,9 @@ def full_disks(job: Job, sizes: Iterable[int]) -> Toll:
             status = run(job, folder)
             toll.commands += 1
             toll.kills += status == 3
-            toll.lost += [f"{job.name}, a disk of {size} KB: {wrong}" for wrong in judged(folder, status, before, wanted)]
+            toll.lost += [
+                f"{job.name}, a disk of {size} KB: {wrong}" for wrong in judged(folder, status, before, wanted)
+            ]
             shutil.rmtree(folder, ignore_errors=True)
     return toll
 

@@ -105,7 +105,7 @@ def _in_child(work: Callable[[], Iterator[tuple[int, str, str]]]) -> Iterator[tu
     if not child:
         os.close(out)
         try:
-            _limit()
+            limited()
             with os.fdopen(into, "w", encoding="utf-8", buffering=1) as pipe:
                 for line in work():
                     pipe.write(json.dumps(line) + "\n")
@@ -118,7 +118,8 @@ def _in_child(work: Callable[[], Iterator[tuple[int, str, str]]]) -> Iterator[tu
     os.waitpid(child, 0)
 
 
-def _limit() -> None:
+def limited() -> None:
+    """From now on this process may ask for little memory, and its alarm ends a case."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -137,7 +138,11 @@ class TooSlow(BaseException):
 def _cases(reader: Reader, home: Path, copy: Path, seed: int, numbers: list[int]) -> Iterator[tuple[int, str, str]]:
     path = copy / reader.file
     original = (home / reader.file).read_bytes()
-    alike = [other.read_bytes() for other in (home / reader.file).parent.glob(f"*{Path(reader.file).suffix}") if other.is_file()]
+    alike = [
+        other.read_bytes()
+        for other in (home / reader.file).parent.glob(f"*{Path(reader.file).suffix}")
+        if other.is_file()
+    ]
     right = digest(reader.read(_restored(home, copy, reader))) if reader.sealed else ""
     for number in numbers:
         _restored(home, copy, reader)
@@ -173,7 +178,10 @@ def outcome(reader: Reader, home: Path, right: str = "") -> tuple[str, str]:
         place = traceback.extract_tb(error.__traceback__)[-1]
         ours = [frame for frame in traceback.extract_tb(error.__traceback__) if "/pomona/" in frame.filename]
         last = ours[-1] if ours else place
-        return "raw exception", f"{type(error).__name__}: {str(error)[:200]} ({last.filename.rpartition('/pomona/')[2]}:{last.lineno})"
+        return (
+            "raw exception",
+            f"{type(error).__name__}: {str(error)[:200]} ({last.filename.rpartition('/pomona/')[2]}:{last.lineno})",
+        )
     finally:
         signal.alarm(0)
     if right and digest(value) != right:

@@ -27,7 +27,7 @@ from pomona.base import files
 from pomona.papers.reproduce import PAPERS, Paper, Plan
 
 SMALL = ["--set", "train=40", "--set", "dev=8", "--set", "test=12"]
-TRAIN = ["--with", "epochs=2", "--with", "batch=16", "--with", "dev_rows=8", "--quiet"]
+TRAIN = ["--recipe", "epochs=2", "--recipe", "batch=16", "--recipe", "dev_rows=8", "--quiet"]
 CLOCKS = re.compile(rb'"(core_seconds|cpu_seconds|seconds)": [0-9.e+-]+|"environment": \{.*?\n  \},?', re.S)
 UNREAD = ("environment.json", ".lock", ".scores.lock")  # which machine it was; locks
 
@@ -65,7 +65,7 @@ PAPERS.add("campaign-runs")(_Trained)
 
 
 def _generate(task: str, form: str, sizes: Sequence[str]) -> Callable[[int], list[str]]:
-    return lambda seed: ["generate", task, "--out", "data", "--format", form, "--seed", str(seed), "-q", *sizes]
+    return lambda seed: ["generate", task, "--out", "data", "--format", form, "--data-seed", str(seed), "-q", *sizes]
 
 
 def _train(model: str, task: str, *more: str) -> Callable[[int], list[str]]:
@@ -86,23 +86,27 @@ def _inputs(*names: str) -> Callable[[Path], None]:
 
 
 _ORCHARD = ["--set", "train=40", "--set", "dev=8", "--set", "test=12", "--set", "iid=8"]
-_PAIRS = [word for pair in ("train=60", "dev=20", "test=20") for word in ("--data-set", pair)]
-_LISTS = [word for pair in ("train=40", "dev=8", "test=12") for word in ("--data-set", pair)]
+_PAIRS = [word for pair in ("train=60", "dev=20", "test=20") for word in ("--set", pair)]
+_LISTS = [word for pair in ("train=40", "dev=8", "test=12") for word in ("--set", pair)]
 _TABLE = [
     Job("generate parquet", _generate("listops/d20s", "parquet", SMALL)),
     Job("generate jsonl, tsv and lra", _generate("listops/d20s", "jsonl,tsv,lra", SMALL)),
     Job("generate orchard", _generate("orchard/easy/first-last", "orchard", _ORCHARD)),
     Job("generate snli", _generate("fair_nli", "snli", ["--size", "20"])),
-    Job("train a tree model", _train("treelstm", "listops/d20s", "--set", "width=4", *_LISTS), seeded=False),
-    Job("train a sequence model", _train("lstm", "listops/d20s", "--set", "width=4", *_LISTS), seeded=False),
+    Job("train a tree model", _train("treelstm", "listops/d20s", "--model-set", "width=4", *_LISTS), seeded=False),
+    Job("train a sequence model", _train("lstm", "listops/d20s", "--model-set", "width=4", *_LISTS), seeded=False),
     Job("train a pair model", _train("cbow", "fair_nli", *_PAIRS), seeded=False),
     Job("evaluate", lambda seed: ["evaluate", "run", "--data", "listops/d20s", *SMALL, "--name", "again",
                                   "--save-answers", "answers.jsonl"], ("save_answers",), _inputs("run"), seeded=False),
-    Job("report", lambda seed: ["report", "run", "certificate.json", "fit.json", "--out", "report", "--title", f"t{seed}", "-q"],
+    Job("report", lambda seed: ["report", "run", "certificate.json", "fit.json", "--out", "report",
+                                "--title", f"t{seed}", "-q"],
         prepare=_inputs("run", "reports/certificate.json", "reports/fit.json")),
-    Job("reproduce", lambda seed: ["reproduce", "campaign-runs", "--budget", "smoke", "--folder", "runs", "--out",
-                                   "results.json", "--quiet"], ("out", "folder"), seeded=False),
-    Job("certify", lambda seed: ["certify", "sentences.jsonl", "--out", "certificate.json", *(["--by-node"] * 0)],
+    Job("reproduce", lambda seed: ["reproduce", "campaign-runs", "--budget", "smoke", "--folder", "runs",
+                                   "--results", "results.json"], ("results", "folder"), seeded=False),
+    Job("compare", lambda seed: ["compare", "answers.jsonl", "answers.csv", "--data", "listops/d20s", *SMALL, "--out",
+                                 "comparison.json"], ("out",), _inputs("answers/answers.jsonl", "answers/answers.csv"),
+        seeded=False),
+    Job("certify", lambda seed: ["certify", "sentences.jsonl", "--out", "certificate.json"],
         prepare=_inputs("corpora/sentences.jsonl"), seeded=False),
     Job("tre", lambda seed: ["tre", "vectors.npy", "derivations.jsonl", "--out", "fit.json", "--plot", "fit.svg",
                              "--shuffle", str(9 + seed)], ("out", "plot"),
@@ -111,7 +115,7 @@ _TABLE = [
         seeded=False),
     Job("ladder", lambda seed: ["ladder", "lists.tsv", "--train", "lists.tsv", "--plot", "ladder.svg"], ("plot",),
         _inputs("corpora/lists.tsv"), seeded=False),
-    Job("export", lambda seed: ["export", "listops/d20s", *SMALL, "--seed", str(seed), "--out", "inputs.jsonl"]),
+    Job("export", lambda seed: ["export", "listops/d20s", *SMALL, "--data-seed", str(seed), "--out", "inputs.jsonl"]),
 ]  # fmt: skip
 JOBS = {job.name: job for job in _TABLE}
 
@@ -173,7 +177,10 @@ def written(folder: Path) -> dict[str, str]:
     return {
         str(path.relative_to(folder)): _digest(path)
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name not in UNREAD and not path.name.startswith(".lock") and not files.is_left_over(path)
+        if path.is_file()
+        and path.name not in UNREAD
+        and not path.name.startswith(".lock")
+        and not files.is_left_over(path)
     }
 
 

@@ -119,7 +119,7 @@ def judged(job: Job, folder: Path, status: int, wanted: Expected) -> list[str]:
     return [f"{job.name}: {one}" for one in wrong]
 
 
-# -- at every line of the door -------------------------------------------------------------------------------------------
+# -- at every line of the door -----------------------------------------------------------------------------------------
 
 
 def at_line(number: int, act: Callable[[], None], skipped: tuple[str, ...] = ()) -> Callable[[], None]:

@@ -1,12 +1,12 @@
 """Small real files of every kind that Pomona reads, made by Pomona itself.
 
-    home = make(Path("/tmp/material"))                # takes a few seconds, most of them for training one tiny run
+home = make(Path("/tmp/material"))                # takes a few seconds, most of them for training one tiny run
 
-    corpora/     the same few examples in every format        run/       a trained, evaluated run that builds trees
-    answers/     answers of a model outside Pomona            paused/    the same run before its end
-    vectors/     representations, derivations, items          reports/   certificates, fits, evaluations, results
-    words/       compounds, frequencies, word2vec, a text     games/, dynamics/    experiments of the TRE paper
-    digits/      MNIST's files, with twenty digits
+corpora/     the same few examples in every format        run/       a trained, evaluated run that builds trees
+answers/     answers of a model outside Pomona            paused/    the same run before its end
+vectors/     representations, derivations, items          reports/   certificates, fits, evaluations, results
+words/       compounds, frequencies, word2vec, a text     games/, dynamics/    experiments of the TRE paper
+digits/      MNIST's files, with twenty digits
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from pomona.data import formats
 from pomona.data.answers import Answers, asked, write_answers
 from pomona.data.corpus import Corpus
 from pomona.data.task import generate
+from pomona.representations.tre.bundles import write_bundle
 from pomona.tasks.propositional import every_sentence
 from pomona.training.recipe import Recipe
 from pomona.trees import brackets
@@ -58,6 +60,13 @@ def _corpora(folder: Path) -> None:
     lists = test_corpus()[:6]
     for name in ("lists.tsv", "lists.lra.tsv", "lists.parquet", "lists.jsonl"):
         formats.write(lists, folder / name)
+    formats.write(replace(lists, ids=None), folder / "lists.ptb")
+    files.write_text(folder / "table.csv", 'shape,colour,target\ncircle,red,yes\nsquare,"dark, blue",no\n')
+    dataset = folder.with_name("dataset")
+    formats.write(lists, dataset / "test.parquet")
+    split = {"files": ["test.parquet"], "rows": len(lists), "fingerprint": lists.fingerprint}
+    manifest = {"name": "listops/d20s", "seed": 0, "settings": {}, "version": 1, "splits": {"test": split}}
+    files.write_json(dataset / "manifest.json", manifest)
     formats.write(generate("orchard/easy/first-last", "test-3", 0)[:4], folder / "pairs.input")
     formats.write(generate("fair_nli", "test", 0)[:3], folder / "pairs.snli.jsonl")
     formats.write(every_sentence()[:4], folder / "sentences.jsonl")
@@ -98,6 +107,11 @@ def _vectors(folder: Path) -> None:
     names = ["_".join(pair) for pair in pairs]
     pq.write_table(pa.table({"name": names, "vector": table.tolist()}), folder / "vectors.parquet")
     pq.write_table(pa.table({f"n{at}": table[:, at] for at in range(4)}), folder / "columns.parquet")
+    for end in ("npz", "parquet"):
+        write_bundle(folder / f"bundle.{end}", table, names, pairs)
+    files.write_text(folder / "recipe.toml", 'model = "lstm"\nepochs = 2\n[settings]\nwidth = 8\n')
+    files.write_text(folder / "sweep.toml", 'model = ["lstm", "treelstm"]\nseeds = 2\n[recipe]\nepochs = [1, 2]\n')
+    files.write_json(folder / "recipe.json", {"model": "lstm", "settings": {"width": 8}, "epochs": 2})
     lines = [f"{name} {' '.join(f'{number:.4f}' for number in row)}" for name, row in zip(names, table, strict=True)]
     files.write_text(folder / "vectors.vec", "6 4\n" + "\n".join(lines) + "\n")
     files.write_text(folder / "derivations.jsonl", "".join(json.dumps(pair) + "\n" for pair in pairs))
@@ -148,10 +162,8 @@ def _run(home: Path) -> None:
         if now.epoch == 1:
             raise Stop
 
-    try:
+    with suppress(Stop):
         train(RECIPE, home / "run", progress=stop)
-    except Stop:
-        pass
     shutil.copytree(home / "run", home / "paused")
     run = train(RECIPE, home / "run")
     corpus = test_corpus()
@@ -178,7 +190,15 @@ def _reports(folder: Path, run: Path) -> None:
     results = json.loads(files.read_text(root / "results" / "listops_2018.json"))
     kept = {**results, "paper": "A campaign", "cells": results["cells"][:12], "runs": results.get("runs", [])[:2]}
     files.write_json(folder / "results.json", kept)
-    bound = {"status": "exact", "lower_bound": 0.3, "bound": "dual", "gap": 0.0, "rank": 4, "zero": 1.0, "centroid": None}
+    bound = {
+        "status": "exact",
+        "lower_bound": 0.3,
+        "bound": "dual",
+        "gap": 0.0,
+        "rank": 4,
+        "zero": 1.0,
+        "centroid": None,
+    }
     item = {"row": 0, "item": "('red', 'square')", "tre": 0.1}
     shuffled = {"shuffles": 9, "mean": 0.8, "lowest": 0.7, "p_value": 0.1, "normalized": 0.6, "reason": None}
     heldout = {"score": 0.4, "in_sample": 0.3, "gap": 0.1, "r_squared": 0.5, "folds": 3, "tested": 6, "anchored": 0}

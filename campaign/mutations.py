@@ -2,8 +2,8 @@
 
     mutated(data, random.Random(7), others)           one mutation of some kind, or a few of them
 
-JSON documents, lines of JSON, and the JSON inside safetensors, gzip and Parquet files are also changed as structures, so
-that what is read after the parser is reached, too.
+JSON documents, lines of JSON, and the JSON inside safetensors and gzip files are also changed as structures, so that
+what is read after the parser is reached, too.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ STRANGE: tuple[Any, ...] = (
     "", "x", "0", "-1", "\ud800", "\x00", "\x1b[31m", "__proto__", "é" * 300, "9" * 5000, [], {}, [[]], [None], ["x"],
     [0, 0], {"x": 1}, {"": []},
 )  # fmt: skip
-BYTES = (b"\x00", b"\xff", b"\x7f", b"\x80", b"\n", b"\r\n", b"\t", b" ", b'"', b"[", b"]", b"{", b"}", b"(", b")", b",",
-         b"\xed\xa0\x80", b"\xef\xbb\xbf", b"99999999999999999999", b"-1", b"1e999", b"NaN", b"\\ud800", b"null")  # fmt: skip
+BYTES = (
+    b"\x00", b"\xff", b"\x7f", b"\x80", b"\n", b"\r\n", b"\t", b" ", b'"', b"[", b"]", b"{", b"}", b"(", b")", b",",
+    b"\xed\xa0\x80", b"\xef\xbb\xbf", b"99999999999999999999", b"-1", b"1e999", b"NaN", b"\\ud800", b"null",
+)  # fmt: skip
 SIZES = (0, 1, 2**7, 2**8 - 1, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**64 - 1)
 
 Random = random.Random
@@ -67,7 +69,11 @@ def _repeat(data: bytes, draw: Random, _: Any) -> bytes:
 
 def _insert(data: bytes, draw: Random, _: Any) -> bytes:
     start, end = _place(data, draw)
-    return data[:start] + draw.choice(BYTES) * draw.choice((1, 1, 1, 3, 3000)) + data[end if draw.random() < 0.5 else start :]
+    return (
+        data[:start]
+        + draw.choice(BYTES) * draw.choice((1, 1, 1, 3, 3000))
+        + data[end if draw.random() < 0.5 else start :]
+    )
 
 
 def _number(data: bytes, draw: Random, _: Any) -> bytes:
@@ -84,7 +90,11 @@ def _spelt(data: bytes, draw: Random, _: Any) -> bytes:
     if not found:
         return _flip(data, draw, _)
     place = draw.choice(found)
-    return data[: place.start()] + str(draw.choice((*SIZES, -1, 10**30, "1e400", "9" * 5000))).encode() + data[place.end() :]
+    return (
+        data[: place.start()]
+        + str(draw.choice((*SIZES, -1, 10**30, "1e400", "9" * 5000))).encode()
+        + data[place.end() :]
+    )
 
 
 def _splice(data: bytes, draw: Random, others: Sequence[bytes]) -> bytes:
@@ -124,7 +134,7 @@ def _structured(data: bytes, draw: Random) -> bytes | None:
 
 
 def _tensors(header: bytes, rest: bytes, draw: Random) -> bytes:
-    """A safetensors file: its header, or the JSON inside its header, is changed. A seal is made anew half of the time."""
+    """A safetensors file: its header, or the JSON inside its header, is changed; often its seal is made anew."""
     about = json.loads(header)
     texts = about.get("__metadata__")
     if isinstance(texts, dict) and "sealed" in texts and draw.random() < 0.6:
@@ -188,6 +198,8 @@ def _parts(value: Any) -> Any:
     waiting = [value]
     while waiting:
         holder = waiting.pop()
-        for key, part in list(holder.items() if isinstance(holder, dict) else enumerate(holder) if isinstance(holder, list) else ()):
+        for key, part in list(
+            holder.items() if isinstance(holder, dict) else enumerate(holder) if isinstance(holder, list) else ()
+        ):
             yield holder, key
             waiting.append(part)

@@ -56,7 +56,9 @@ def scores(home: Path, *, processes: int = 4, names: int = 25, locks: bool = Tru
         statuses = together([lambda number=number: add(number) for number in range(processes)])
         kept = Run.read(run).scores
         wanted = {f"{number}-{name}" for number in range(processes) for name in range(names)}
-        lost = [f"scores {'with' if locks else 'without'} locks: {name} is lost" for name in sorted(wanted - kept.keys())]
+        lost = [
+            f"scores {'with' if locks else 'without'} locks: {name} is lost" for name in sorted(wanted - kept.keys())
+        ]
         lost += [f"a process that adds scores ended with {status}" for status in statuses if status]
         return Toll(commands=len(wanted), lost=lost + [f"{name} was left behind" for name in left_over(run)])
 
@@ -99,10 +101,15 @@ def caches(*, processes: int = 3) -> Toll:
     import subprocess
     import sys
 
-    code = "import numpy as np; from pomona.trees.binary import random_trees; print(len(random_trees(np.array([5, 9]), 1)))"
+    code = (
+        "import numpy as np; from pomona.trees.binary import random_trees\n"
+        "print(len(random_trees(np.array([5, 9]), 1)))"
+    )
     with tempfile.TemporaryDirectory(prefix="pomona-campaign-") as folder:
         place = {**os.environ, "NUMBA_CACHE_DIR": folder, "PYTHONPATH": os.pathsep.join(sys.path)}
         started = [subprocess.Popen([sys.executable, "-c", code], env=place, stdout=subprocess.PIPE, text=True)
                    for _ in range(processes)]  # fmt: skip
         said = [one.communicate(timeout=300)[0].strip() for one in started]
-        return Toll(commands=processes, lost=[f"a process with a cold cache said {words!r}" for words in said if words != "2"])
+        return Toll(
+            commands=processes, lost=[f"a process with a cold cache said {words!r}" for words in said if words != "2"]
+        )

@@ -3,13 +3,14 @@
     reader = READERS["weights"]
     reader.read(folder)                    # reads `folder / reader.file` as a command would, and uses what it read
 
-`tests/contracts/test_campaign_readers.py` finds every function in `src` that reads a file or parses JSON, and checks that
-a reader of this table calls it: a new one cannot be forgotten.
+`tests/contracts/test_campaign_readers.py` finds every function in `src` that reads a file or parses JSON, and checks
+that a reader of this table calls it: a new one cannot be forgotten.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,7 @@ import numpy as np
 from campaign.material import RECIPE, test_corpus
 from pomona.papers.records import joined
 from pomona.papers.reproduce import PAPERS, Paper, Plan, reproduce
+
 
 @dataclass(frozen=True)
 class Reader:
@@ -55,6 +57,38 @@ def _corpus(name: str) -> Callable[[Path], Any]:
     return read
 
 
+def _dataset(home: Path) -> Any:
+    from pomona.data.datasets import Dataset
+
+    return Dataset.read(home / "dataset").corpus("test").fingerprint
+
+
+def _recipe(name: str) -> Callable[[Path], Any]:
+    def read(home: Path) -> Any:
+        from pomona.cli.options import settings_file
+        from pomona.training.recipe import Recipe
+
+        return Recipe.from_settings(settings_file(str(home / "vectors" / name))).key
+
+    return read
+
+
+def _plan(home: Path) -> Any:
+    from pomona.sweeps.plan import Plan
+
+    return len(Plan.read(home / "vectors" / "sweep.toml").jobs())
+
+
+def _bundle(name: str) -> Callable[[Path], Any]:
+    def read(home: Path) -> Any:
+        from pomona.representations.tre.bundles import read_bundle
+
+        bundle = read_bundle(home / "vectors" / name)
+        return bundle.vectors.tolist(), bundle.names, str(bundle.derivations.tree(0))
+
+    return read
+
+
 def _answers(name: str) -> Callable[[Path], Any]:
     def read(home: Path) -> Any:
         from pomona.data.answers import read_answers
@@ -80,7 +114,9 @@ def _tre(vectors: str, derivations: str) -> Callable[[Path], Any]:
         from pomona.representations.tre.readers import match_rows, read_derivations, read_representations
 
         trees, items = read_derivations(home / "vectors" / derivations)
-        values = match_rows(read_representations(home / "vectors" / vectors, "vectors" if "packed" in vectors else None), items)
+        values = match_rows(
+            read_representations(home / "vectors" / vectors, "vectors" if "packed" in vectors else None), items
+        )
         return tre(values, trees, "add", "sql2").score
 
     return read
@@ -96,7 +132,8 @@ def _topsim(home: Path) -> Any:
 
 def _judged(vectors: str) -> Callable[[Path], Any]:
     def read(home: Path) -> Any:
-        from pomona.papers.tre_2019 import compounds, vectors as word_vectors
+        from pomona.papers.tre_2019 import compounds
+        from pomona.papers.tre_2019 import vectors as word_vectors
 
         folder = home / "words"
         listed = compounds.read_reddy(folder / "reddy.txt")
@@ -128,6 +165,9 @@ def _run_page(home: Path) -> Any:
 
 def _bare_page(home: Path) -> Any:
     """The page of a run whose examples are not found: what it has kept itself."""
+    from pomona.training.run import Run
+
+    _ = Run.read(home / "bare").environment
     return _page([home / "bare"])
 
 
@@ -138,7 +178,7 @@ def _page(paths: list[Path]) -> Any:
     from pomona.reports.plots import all_plots
 
     collected = collect(gather(paths))
-    with mock.patch("pomona.reports.figures.library", lambda: ""):  # 0.9 MB of Vega, which no file changes
+    with mock.patch("pomona.reports.figures.library", return_value=""):  # 0.9 MB of Vega, which no file changes
         content = html(collected, all_plots(collected), "t", 10, with_figures=False)
     return len(content.encode())
 
@@ -154,7 +194,7 @@ def _resumed(home: Path) -> Any:
     """A run that goes on from its saved state, for one step."""
     from pomona.training.loop import train
 
-    class Enough(Exception):
+    class Enough(Exception):  # noqa: N818 - no error
         pass
 
     def stop(now: Any) -> None:
@@ -163,10 +203,8 @@ def _resumed(home: Path) -> Any:
         raise Enough
 
     loss = None
-    try:
+    with suppress(Enough):
         train(RECIPE, home / "paused", progress=stop)
-    except Enough:
-        pass
     return loss
 
 
@@ -264,6 +302,14 @@ _TABLE = [
     Reader("orchard", "corpora/pairs.input", _corpus("pairs.input")),
     Reader("orchard's labels", "corpora/pairs.label", _corpus("pairs.input")),
     Reader("orchard in one file", "corpora/table.txt", _corpus("table.txt")),
+    Reader("trees in brackets", "corpora/lists.ptb", _corpus("lists.ptb")),
+    Reader("table of attributes", "corpora/table.csv", _corpus("table.csv")),
+    Reader("manifest", "dataset/manifest.json", _dataset),
+    Reader("recipe in JSON", "vectors/recipe.json", _recipe("recipe.json")),
+    Reader("recipe in TOML", "vectors/recipe.toml", _recipe("recipe.toml")),
+    Reader("plan of a sweep", "vectors/sweep.toml", _plan),
+    Reader("vectors with derivations", "vectors/bundle.npz", _bundle("bundle.npz")),
+    Reader("vectors with derivations in parquet", "vectors/bundle.parquet", _bundle("bundle.parquet"), sealed=True),
     Reader("snli", "corpora/pairs.snli.jsonl", _corpus("pairs.snli.jsonl")),
     Reader("answers", "answers/answers.jsonl", _answers("answers.jsonl")),
     Reader("answers with trees", "answers/trees.jsonl", _answers("trees.jsonl")),

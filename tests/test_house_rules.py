@@ -16,7 +16,8 @@ LONGEST_FILE = 400
 MOST_PARAMETERS = 7
 OTHERS = {"torch._foreach_mul_", "dispatcher._cache"}  # private names of torch and Numba, which have no public twin
 COMPILED = {"compiled", "inlined", "fused", "summed"}
-OURS = [path for folder in ("src", "tests", "benchmarks", "docs") for path in sorted((ROOT / folder).rglob("*.py"))]
+FOLDERS = ("src", "tests", "benchmarks", "campaign", "docs")
+OURS = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 MODULES = {f"pomona.{name_of(path)}" for path in PATHS}
 
 

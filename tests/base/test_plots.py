@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import zlib
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import vl_convert
 
 from pomona.base.errors import FormatError
+from pomona.base.pdf import in_one_order
 from pomona.base.plots import Drawing, histogram, marked, number, side_by_side
 
 ROWS = [{"x": 1.5, "y": 2.0, "name": "a $b$ <i>"}, {"x": 2.5, "y": 1.0, "name": "c"}]
@@ -57,3 +61,26 @@ def test_faults_are_named(spec: dict, name: str, words: str, tmp_path: Path) -> 
         Drawing(spec).save(tmp_path / name)
     assert words in str(caught.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_pdf_has_the_same_bits_every_time_and_its_table_leads_to_its_parts() -> None:
+    """The converter lists resources and numbers fonts in another order at every call."""
+    rows = [{"a": f"x{row}", "b": row, "c": "é∃"[row % 2]} for row in range(9)]
+    colour = {"field": "c", "type": "nominal"}
+    axes = {"x": {"field": "a", "type": "nominal"}, "y": {"field": "b", "type": "quantitative"}, "color": colour}
+    spec = {"title": "é", "data": {"values": rows}, "mark": {"type": "line", "point": True}, "encoding": axes}
+    svg = Drawing(spec).svg()
+    raw = [vl_convert.svg_to_pdf(svg) for _ in range(4)]
+    (content,) = {in_one_order(one) for one in raw}
+    assert len(set(raw)) > 1
+    places = re.findall(rb"([0-9]{10}) 00000 n", content)
+    assert len(places) > 5
+    for part, place in enumerate(places, 1):
+        assert content[int(place) :].startswith(f"{part} 0 obj\n".encode())
+    assert {zlib.decompress(stream) for stream in streams(content)} == {zlib.decompress(one) for one in streams(raw[0])}
+    assert in_one_order(b"no document") == b"no document"
+
+
+def streams(content: bytes) -> list[bytes]:
+    found = re.findall(rb"\nstream\n(.*?)\nendstream", content, re.S)
+    return [stream for stream in found if stream[:1] == b"x"]

@@ -26,6 +26,7 @@ from pomona.reports.collect import collect
 from pomona.reports.inputs import gather
 from pomona.reports.packing import answers_block, corpus_block, unpack
 from pomona.reports.page import MARK, embedded, report
+from pomona.reports.style import series_name
 from pomona.tasks.propositional import every_sentence
 from pomona.training.predictions import Predictions
 from pomona.training.recipe import Recipe
@@ -271,3 +272,10 @@ class TestWhatTrainingLeaves:
             gather([tmp_path])
         documents(tmp_path)
         assert len(gather([tmp_path]).results) == 1
+
+
+@pytest.mark.parametrize("name", ["__proto__", "constructor", "toString"])
+def test_a_name_that_every_object_of_javascript_has_is_a_series_of_its_own(name: str) -> None:
+    """Vega keeps series by name in plain objects: a run called __proto__ lost its chart."""
+    assert series_name(name) == f"{name}\u00a0"
+    assert series_name(f"my {name}") == f"my {name}"

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 from pomona.base.errors import FormatError
 from pomona.base.files import replacing
+from pomona.base.pdf import in_one_order
 
 Spec: TypeAlias = dict[str, Any]
 Row: TypeAlias = dict[str, Any]
@@ -62,7 +63,7 @@ def save_svg(svg: str, path: str | Path) -> Path:
     content = svg.encode()
     match plot_kind(path):
         case "pdf":
-            content = vl_convert.svg_to_pdf(svg)
+            content = in_one_order(vl_convert.svg_to_pdf(svg))
         case "png":
             content = vl_convert.svg_to_png(svg, scale=2)
     with replacing(path) as beside:

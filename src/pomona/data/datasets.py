@@ -20,6 +20,7 @@ from typing import Any
 
 from pomona.base.errors import FormatError, PomonaError, did_you_mean
 from pomona.base.files import kind_of, read_bytes, read_json, write_bytes, write_json
+from pomona.base.shapes import COUNT, TEXT, fault
 from pomona.data import formats
 from pomona.data.corpus import Corpus
 from pomona.data.formats import FORMATS
@@ -27,6 +28,7 @@ from pomona.data.task import TASKS
 
 MANIFEST = "manifest.json"
 UNFINISHED = "unfinished"
+_SPLIT = {"files": [TEXT], "rows?": COUNT, "fingerprint?": TEXT}
 _SAME = ("name", "seed", "settings", "version")  # what two manifests of one dataset have in common
 
 
@@ -107,10 +109,9 @@ class Dataset:
 
 
 def _is_split(about: Any) -> bool:
-    names = about.get("files") if isinstance(about, dict) else None
-    if not isinstance(names, list) or not names:
+    if fault(about, _SPLIT) or not about["files"]:
         return False
-    return all(isinstance(name, str) and PurePath(name).name for name in names)
+    return all(PurePath(name).name for name in about["files"])
 
 
 def _by_name(folder: Path) -> dict[str, tuple[Path, ...]]:

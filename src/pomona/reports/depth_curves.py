@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from pomona.base.plots import GREY, Row, Spec
 from pomona.reports.file_plots import slug
-from pomona.reports.style import Plot
+from pomona.reports.style import Plot, series_name
 
 POINT = re.compile(r"(first|second|both) at depth (\d+)")
 PLACES = ("first", "second", "both")
@@ -27,7 +27,8 @@ def curve_plots(number: int, content: Spec) -> Iterator[Plot]:
             continue
         model, *data = cell["row"].split()
         low, high = cell.get("interval") or (cell["measured"], cell["measured"])
-        about = {"model": model, "depth": int(point[2]), "share": cell["measured"], "low": low, "high": high}
+        about = {"model": series_name(model), "depth": int(point[2]), "share": cell["measured"]}
+        about |= {"low": low, "high": high}
         plots.setdefault((cell["where"], " ".join(data), point[1]), []).append({**about, "runs": cell.get("runs")})
     for (where, data, question), rows in plots.items():
         beside = (content.get("shortcuts") or {}).get(data.replace(" ", "/", 1), {})

@@ -8,7 +8,7 @@ import numpy as np
 
 from pomona.base.plots import GREY, Row, Spec
 from pomona.fairness import Certificate
-from pomona.reports.style import AGREE, DIFFER, Plot
+from pomona.reports.style import AGREE, DIFFER, Plot, series_name
 from pomona.trees.drawing import shortened
 
 
@@ -62,7 +62,7 @@ def paper_plots(number: int, name: str, content: Spec) -> Iterator[Plot]:
 
 def coverage_plot(number: int, certificate: Certificate) -> Plot:
     rows = [
-        {"function": shortened(coverage.function), "kind": kind, "inputs": count, "place": order}
+        {"function": series_name(coverage.function), "kind": kind, "inputs": count, "place": order}
         for coverage in certificate.coverage
         for order, (kind, count) in enumerate(
             (("shown", coverage.shown), ("missing", coverage.needed - coverage.shown))

@@ -15,9 +15,8 @@ from pomona.base.plots import COLOURS, GREY, PERCENT, Row, Spec, percent
 from pomona.data.groups import groups_of
 from pomona.evaluation.accuracy import wilson
 from pomona.reports.collect import Report, Test
-from pomona.reports.style import Plot
+from pomona.reports.style import Plot, series_name
 from pomona.shortcuts.lookups import Rung
-from pomona.trees.drawing import shortened
 
 DASHES = [[1, 3], [6, 3], [2, 2], [8, 2, 2, 2], [4, 4], [10, 3], [3, 1], [1, 1]]
 DRAWN_RUNGS = (
@@ -33,10 +32,10 @@ class Names:
     """The names of runs in a plot, and the series (runs or models) that have a colour."""
 
     def __init__(self, collected: Report) -> None:
-        short = [shortened(name) for name in collected.names]
+        short = [series_name(name) for name in collected.names]
         counts = Counter(short)
         self.runs = [f"{name} #{at + 1}" if counts[name] > 1 else name for at, name in enumerate(short)]
-        models = [*(shortened(run.recipe.model) for run in collected.runs), *self.runs[len(collected.runs) :]]
+        models = [*(series_name(run.recipe.model) for run in collected.runs), *self.runs[len(collected.runs) :]]
         self.many = len(self.runs) > MANY
         self.title = "model" if self.many else "run"
         self.series = models if self.many else self.runs

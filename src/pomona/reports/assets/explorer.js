@@ -85,6 +85,7 @@ function wanted() {
 }
 
 function filter() {
+  if (!state.test) return; // pressed before the examples are unpacked; chooseTest calls this again when they are
   const { corpus } = state.test;
   const keep = wanted();
   const nesting = Number(part("least-nesting").value) || 0;
@@ -107,6 +108,7 @@ function filter() {
 // -- the list ----------------------------------------------------------------------------------------------------------
 
 function choose(place) {
+  if (!state.test) return;
   state.at = Math.max(0, Math.min(place, state.rows.length - 1));
   const page = Math.floor(state.at / perPage);
   const pages = Math.max(1, Math.ceil(state.rows.length / perPage));

@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pomona.base.errors import FormatError, MeasureError
-from pomona.base.files import replacing
+from pomona.base.files import parse_json, replacing
 from pomona.representations.tre.derivations import Derivations
-from pomona.representations.tre.readers import read_representations
+from pomona.representations.tre.readers import MissingArrayError, read_array, read_representations
 
 SUFFIXES = (".npz", ".parquet")
 VECTORS = {".npz": "vectors", ".parquet": "vector"}
@@ -84,10 +84,7 @@ def read_bundle(path: str | Path) -> Bundle:
         raise FormatError(message, path=path)
     trees = []
     for number, text in enumerate(texts, 1):
-        try:
-            trees.append(json.loads(text))
-        except (ValueError, RecursionError):
-            raise FormatError("this derivation is not JSON", path=path, line=number) from None
+        trees.append(parse_json(text, path, number))
     try:
         return Bundle(vectors, names, Derivations.from_trees(trees))
     except MeasureError as error:
@@ -98,23 +95,27 @@ def _lines(path: Path, what: str) -> list[str]:
     """The ids or derivations of a bundle; a KeyError if it has none."""
     if path.suffix == ".npz":
         try:
-            loaded = np.load(path, allow_pickle=False)
-            if f"{what}s" not in getattr(loaded, "files", ()):
-                raise KeyError(what)
-            found = loaded[f"{what}s"]
-            if found.dtype != np.uint8 or found.ndim != 1:
-                raise KeyError(what)
+            found = read_array(path, f"{what}s")
+        except MissingArrayError:
+            raise KeyError(what) from None
+        if found.dtype != np.uint8 or found.ndim != 1:
+            raise KeyError(what)
+        try:
             lines = found.tobytes().decode().split("\n")
-            return [str(json.loads(line)) for line in lines] if what == "id" else lines
-        except (ValueError, OSError, EOFError) as error:
-            raise FormatError(f"not vectors with derivations ({error})", path=path) from None
+        except UnicodeDecodeError:
+            raise FormatError(f"its {what}s are not UTF-8", path=path) from None
+        return [str(parse_json(line, path)) for line in lines] if what == "id" else lines
     import pyarrow as pa
-    import pyarrow.parquet as pq
+
+    from pomona.data.formats.parquet import opened
 
     try:
-        schema = pq.read_schema(path)
-        if what not in schema.names or not pa.types.is_string(schema.field(what).type):
+        file = opened(path)
+        if what not in file.schema_arrow.names or not pa.types.is_string(file.schema_arrow.field(what).type):
             raise KeyError(what)
-        return [str(value) for value in pq.read_table(path, columns=[what])[what].to_pylist()]
-    except (pa.ArrowInvalid, OSError) as error:
-        raise FormatError(f"not a Parquet file ({error})", path=path) from None
+        return [str(value) for value in file.read(columns=[what])[what].to_pylist()]
+    except (FormatError, KeyError):
+        raise
+    except Exception as error:  # damage shows itself in any way
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise FormatError(f"not a Parquet file ({why[:200]})", path=path) from None

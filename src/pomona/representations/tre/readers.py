@@ -49,6 +49,10 @@ _NO_ZIP = (
 ARRAY_SUFFIXES = (".npy", ".npz", ".parquet", ".vec", ".txt", ".w2v")
 
 
+class MissingArrayError(FormatError):
+    """A file that has arrays, but none of this name."""
+
+
 @dataclass(frozen=True, eq=False)
 class Vectors:
     """Representations, with a name for each row where the file has one."""
@@ -63,7 +67,7 @@ def read_representations(path: str | Path, key: str | None = None) -> Vectors:
     if not path.is_file():
         raise FormatError("no such file.", path=path)
     if path.suffix in (".npy", ".npz"):
-        return Vectors(_numpy(path, key))
+        return Vectors(read_array(path, key))
     if path.suffix == ".parquet":
         return _parquet(path, key)
     if path.suffix in (".vec", ".txt", ".w2v"):
@@ -71,7 +75,7 @@ def read_representations(path: str | Path, key: str | None = None) -> Vectors:
     raise FormatError(f"representations are read from {', '.join(ARRAY_SUFFIXES)}; got {path.suffix!r}.", path=path)
 
 
-def _numpy(path: Path, key: str | None) -> npt.NDArray[Any]:
+def read_array(path: Path, key: str | None = None) -> npt.NDArray[Any]:
     """An array of numbers. Its size is compared with that of the file before memory is asked for."""
     content = read_bytes(path)
     if content[:2] != b"PK":
@@ -83,7 +87,7 @@ def _numpy(path: Path, key: str | None) -> npt.NDArray[Any]:
             raise FormatError(f"holds {len(names)} arrays ({_shortened(names)}); choose one with --key.", path=path)
         chosen = key if key is not None else names[0]
         if chosen not in names:
-            raise FormatError(f"has no array called {chosen!r}; it holds {_shortened(names)}.", path=path)
+            raise MissingArrayError(f"has no array called {chosen!r}; it holds {_shortened(names)}.", path=path)
         member = archive.getinfo(archive.namelist()[names.index(chosen)])
         if member.file_size > len(content) * _MOST_PACKED:
             raise FormatError(f"announces an array of {member.file_size:,} bytes, more than it can hold.", path=path)
@@ -223,7 +227,7 @@ def read_items(path: str | Path) -> Any:
     if not path.is_file():
         raise FormatError("no such file.", path=path)
     if path.suffix in (".npy", ".npz"):
-        return _numpy(path, None)
+        return read_array(path)
     corpus = _corpus(path)
     if corpus is not None:
         attributes = _attributes(corpus)
