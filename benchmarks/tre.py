@@ -187,7 +187,7 @@ def further(label: str, stack: dict[str, np.ndarray], derivations: Any, distance
     detail = f"{each:.3f} s ({min(many):.2f} for twelve, {min(single):.2f} for one)"
     say(f"a further layer, {label}, {distance}", detail, f"{goal:g} s", each <= goal)
     slope = max(fit.bound.gradient_norm or 0.0 for fit in fits.values())
-    say("  steepest gradient of the twelve", f"{slope:.1e}", "1e-6", slope < 1e-6)
+    say("  steepest gradient of the twelve", f"{slope:.1e}", "1e-8", slope < 1e-8)
 
 
 def layers(*options: str) -> None:

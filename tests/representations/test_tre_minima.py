@@ -20,6 +20,8 @@ from pomona.representations.tre.recursion import compose_subtrees
 pytestmark = pytest.mark.filterwarnings("ignore::pomona.representations.tre.ReconstructionWarning")
 KINDS = [(compose, distance) for distance in ("sql2", "l1", "cosine", "l2") for compose in ("weighted", "diagonal")]
 
+CONVEX = [kind for kind in KINDS if kind[1] in ("sql2", "l1") or kind == ("weighted", "l2")]
+
 
 def small(seed: int) -> tuple[list[Any], np.ndarray]:
     """A random problem: two to four primitives, trees of height one to three, noise of one to three coordinates."""
@@ -67,15 +69,29 @@ def law(seed: int, compose: str, distance: str, starts: int) -> None:
     assert fit.bound.status == "best found" or fit.bound.gap <= max(0.01 * fit.score, 1e-6 * fit.bound.zero)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 3, 5])
+@pytest.mark.parametrize("seed", range(5))
 def test_never_worse_than_random_restarts(seed: int) -> None:
-    law(seed, *KINDS[seed % len(KINDS)], starts=4)
+    law(seed, *CONVEX[seed % len(CONVEX)], starts=4)
 
 
 @pytest.mark.conformance
 @pytest.mark.parametrize("seed", range(200))
 def test_never_worse_than_48_random_restarts_on_200_problems(seed: int) -> None:
-    law(seed, *KINDS[seed % len(KINDS)], starts=48)
+    """Where the lexicon is a convex problem once the numbers are fixed: squared l2 and l1, and `weighted` under l2."""
+    law(seed, *CONVEX[seed % len(CONVEX)], starts=48)
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in CONVEX], ids=" ".join)
+def test_better_than_48_random_restarts_on_average(kind: tuple[str, str]) -> None:
+    """Elsewhere other minima remain, and chance may find one that the search does not: lower on average, no law."""
+    ours, theirs = [], []
+    for seed in range(20):
+        trees, rows = small(seed)
+        ours.append(tre(rows, trees, *kind, uncomposed="allow").score)
+        theirs.append(restarted(trees, rows, *kind, starts=48))
+    assert np.mean(ours) <= np.mean(theirs)
+    assert np.mean(np.array(ours) <= np.array(theirs) * (1 + 1e-3) + 1e-6) >= 0.8
 
 
 def test_the_smallest_case_reaches_zero() -> None:

@@ -33,11 +33,12 @@ def within_reach(targets: Floats) -> Floats:
     return scaled
 
 
-def check_reach(targets: Floats) -> Floats:
-    """Refuse numbers whose squares overflow or vanish; float32 becomes float64 where its own squares would."""
-    with np.errstate(over="ignore"):
-        squares = np.einsum("nd,nd->n", targets, targets)
-    if 1e-20 < float(squares.max()) < 1e20:
+def check_reach(targets: Floats, square: float | None = None) -> Floats:
+    """Refuse numbers whose squares overflow or vanish; float32 becomes float64 where its own squares would.
+
+    `square` is the largest squared norm of a row, if it is known.
+    """
+    if square is not None and 1e-20 < square < 1e20:
         return targets
     top = float(max(targets.max(), -targets.min()))
     if top > LARGEST or 0.0 < top < 1.0 / LARGEST:
@@ -77,8 +78,11 @@ def _mixed(bits: Ints, odd: Ints) -> Ints:
     return out
 
 
-def as_rows(representations: Any, items: int) -> tuple[Any, tuple[int, ...]]:
-    """Check representations and flatten each item. float32 is kept, so that large arrays are not copied."""
+def as_rows(representations: Any, items: int) -> tuple[Any, tuple[int, ...], float]:
+    """Check representations and flatten each item; also the largest squared norm of a row, infinite on overflow.
+
+    float32 is kept, so that large arrays are not copied.
+    """
     array = array_of(representations)
     if array.ndim < 2 or array.size == 0:
         raise MeasureError(
@@ -102,7 +106,7 @@ def as_rows(representations: Any, items: int) -> tuple[Any, tuple[int, ...]]:
             raise MeasureError(
                 f"row {row}: the representation holds {value} ({int(wrong.sum())} such rows). Drop or repair them."
             )
-    return rows, tuple(array.shape[1:])
+    return rows, tuple(array.shape[1:]), float(squares.max())
 
 
 def check_composed(derivations: Derivations) -> None:

@@ -62,7 +62,7 @@ class FittedModel:
     def distances(self, representations: npt.ArrayLike, derivations: Any) -> FloatArray:
         """The distances of other items from what the model predicts for them."""
         trees = Derivations.of(derivations, self.derivations.names).align(self.derivations.names)
-        targets, _ = as_rows(representations, len(trees))
+        targets, *_ = as_rows(representations, len(trees))
         if targets.shape[1] != self.vectors.shape[1]:
             raise MeasureError(
                 f"the fit is of items with shape {list(self.shape)}; these have {targets.shape[1]} numbers each."

@@ -99,7 +99,7 @@ def latent_tre(
     for row, sequence in enumerate(words):
         if not sequence:
             raise MeasureError(f"row {row}: an empty sequence has no derivation.")
-    targets, shape = as_rows(representations, len(words))
+    targets, shape, _ = as_rows(representations, len(words))
     targets = np.asarray(targets, np.float64)
     composition, measured = composition_of(compose), distance_of(distance, shape)
     measured.check(targets, shape)

@@ -66,7 +66,7 @@ def andreas2019(
         stacklevel=2,
     )
     trees = Derivations.of(derivations)
-    rows, shape = as_rows(representations, len(trees))
+    rows, shape, _ = as_rows(representations, len(trees))
     targets: FloatArray = np.asarray(rows, np.float64)
     composition: Composition = Add() if compose_with == "add" else Position()
     values = _initial(trees, targets.shape[1], shape[0] if compose_with == "position" else None, zero_init, seed)

@@ -80,12 +80,14 @@ class Problem:
                 "    vectors = vectors.reset_index(drop=True)      # on both, if rows belong together as they stand"
             )
         array, alphabet = self._array(representations, distance)
-        targets, shape = as_rows(array, len(self.derivations))
+        targets, shape, square = as_rows(array, len(self.derivations))
+        most: float | None = square
         if self.center:
+            most = None
             targets = np.asarray(targets, np.float64) - np.asarray(targets, np.float64).mean(axis=0)
         measured = distance_of(distance, shape)
         measured.check(targets, shape)
-        targets = within_reach(targets) if isinstance(measured, Cosine) else check_reach(targets)
+        targets = within_reach(targets) if isinstance(measured, Cosine) else check_reach(targets, most)
         return Layer(targets, shape, measured, alphabet)
 
     def _array(self, representations: Any, distance: Any) -> tuple[Any, tuple[Hashable, ...] | None]:

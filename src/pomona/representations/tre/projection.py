@@ -31,7 +31,7 @@ EVALUATIONS = 90  # of the function of the free numbers, for each polished point
 SHARE = 0.009  # how closely the minimum is to be proved, a little less than `optimal` asks
 BOXES = {0: 100, 1: 4000, 2: 500}  # the largest number of boxes, by the number of variables that matter
 SMALL, DRAWN, DRAWN_FROM = 1000, 8, 32  # up to so many numbers, more starts of `diagonal`, drawn from the best points
-RANDOM = 2500  # numbers x random starts of `diagonal` under cosine and l2, which no projection separates; at most 48
+RANDOM = 2500  # numbers x random starts, where no projection leaves a convex problem; at most 48
 ABSOLUTE_WIDTH = 12  # up to this many coordinates, l1 polishes each coordinate of `diagonal` alone
 
 Point = tuple[FloatArray, Parameters]
@@ -109,7 +109,10 @@ def project(paths: Paths, targets: FloatArray, distance: Distance, *, diagonal: 
         lower = None
         if exact:
             best, lower = _proved(charts, squares, search, best)
-        return Projected([_weighted_point(search, at) for _, at in best], lower)
+        found = [_weighted_point(search, at) for _, at in best]
+        if distance.name == "cosine":
+            found += _random_points(found[0], targets.size, np.random.default_rng(0))
+        return Projected(found, lower)
     separate = exact or distance.name == "l1"
     if separate and (exact or targets.shape[1] <= ABSOLUTE_WIDTH):
         return _each_coordinate(paths, targets, distance, (charts, squares, numbers, values))
@@ -233,7 +236,14 @@ def _diagonal_starts(paths: Paths, rows: FloatArray, numbers: FloatArray, values
             search = _Search(paths, np.ascontiguousarray(rows[:, j : j + 1]), SqL2())
             lexicon[:, j] = search.lexicon(scale[:, j])[1][:, 0]
         starts.append((lexicon, {"scale": scale}))
-    for _ in range(int(np.clip(RANDOM / rows.size, 0, 48))):
+    return starts + _random_points(starts[0], rows.size, rng)
+
+
+def _random_points(like: Point, numbers: int, rng: np.random.Generator) -> list[Point]:
+    """Random points, more of them where there are few numbers: under cosine the lexicon has local minima, too."""
+    points = []
+    for _ in range(int(np.clip(RANDOM / numbers, 0, 48))):
         size = rng.choice([0.5, 1.0, 2.0])
-        starts.append((rng.normal(size=lexicon.shape), {"scale": size * rng.normal(size=scale.shape)}))
-    return starts
+        parameters = {key: size * rng.normal(size=value.shape) for key, value in like[1].items()}
+        points.append((rng.normal(size=like[0].shape), parameters))
+    return points
