@@ -66,6 +66,24 @@ def page(browser: Chrome, folder: Path) -> Chrome:
     return browser
 
 
+COVERED = """
+const covered = [];
+for (const plot of document.querySelectorAll(".vega-embed svg")) {
+  const boxes = [...plot.querySelectorAll(".role-legend")].map((legend) => legend.getBoundingClientRect());
+  boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b) => {
+    const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+    const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+    if (across > 1 && down > 1) covered.push(plot.textContent.slice(0, 80));
+  }));
+}
+return covered;
+"""
+REPEATED = """
+return [...document.querySelectorAll(".vega-embed svg .role-axis-label")]
+  .map((axis) => [...axis.querySelectorAll("text")].filter((text) => text.getAttribute("opacity") !== "0"))
+  .map((texts) => texts.map((text) => text.textContent))
+  .filter((labels) => new Set(labels).size < labels.length);
+"""
 RESET = """
 for (const field of document.querySelectorAll(".filters input")) field.value = field.defaultValue;
 for (const choice of document.querySelectorAll(".filters select")) choice.selectedIndex = 0;
@@ -325,6 +343,8 @@ class TestLooks:
     def test_nothing_sticks_out(self, browser: Chrome, folder: Path, size: tuple[int, int]) -> None:
         page = opened(browser, folder, size)
         assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+        assert page.execute_script(COVERED) == []
+        assert page.execute_script(REPEATED) == []
 
     def test_light_dark_and_the_choice(self, page: Chrome) -> None:
         background = "return getComputedStyle(document.body).backgroundColor"
