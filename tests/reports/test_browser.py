@@ -70,6 +70,8 @@ COVERED = """
 const covered = [];
 for (const plot of document.querySelectorAll(".vega-embed svg")) {
   const boxes = [...plot.querySelectorAll(".role-legend")].map((legend) => legend.getBoundingClientRect());
+  const edge = document.documentElement.clientWidth;
+  if (boxes.some((box) => box.right > edge)) covered.push(plot.textContent.slice(0, 80));
   boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b) => {
     const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
     const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
