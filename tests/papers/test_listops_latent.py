@@ -54,7 +54,7 @@ def test_cells_are_means_of_records_with_the_priors_beside_them():
     assert [cells["accuracy"][key] for key in ("measured", "low", "high", "runs")] == [99.1, 99.0, 99.2, 3]
     assert cells["F1 gold"]["measured"] == 100
     assert cells["core minutes"]["measured"] == 2
-    assert cells["effective depth"]["measured"] == "everything"
+    assert cells["% of runs that open everything (effective depth)"]["measured"] == 100
     assert cells["accuracy on lra (500 rows)"]["measured"] == 50
     assert cells["accuracy on length-900-1000 (500 rows)"]["measured"] is None
     assert len(cells) == 4 + len(ELSEWHERE)

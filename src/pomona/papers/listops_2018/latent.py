@@ -106,10 +106,6 @@ def latent_cells(plan: Plan, now: Mapping[str, list[Record]]) -> list[Cell]:
         }
         for column, values in _columns(row, records).items():
             cells.append({**plan.cell(WHERE, row, column, None, values), **known})
-        depths = [entry["scores"]["test_d20s"]["effective_depth"][0]["depth"] for entry in records]
-        if row == ROW:
-            cell = plan.cell(WHERE, row, "effective depth", None, [], measured=_together(depths), runs=len(records))
-            cells.append({**cell, **known})
     return cells
 
 
@@ -129,10 +125,8 @@ def _columns(row: str, records: Iterable[Record]) -> dict[str, list[float]]:
         "core minutes": [entry["core_seconds"] / 60 for entry in records],
     }
     if row == ROW:
+        depths = [entry["scores"]["test_d20s"]["effective_depth"][0]["depth"] for entry in records]
+        opens = [100.0 * (depth == "everything") for depth in depths]
+        columns["% of runs that open everything (effective depth)"] = opens
         columns |= {f"accuracy on {name} ({FEWER} rows)": of_test(name, "accuracy") for name in ELSEWHERE}
     return columns
-
-
-def _together(depths: list[Any]) -> str | None:
-    """What the runs have in common, in words."""
-    return ", ".join(dict.fromkeys(map(str, depths))) if depths else None
