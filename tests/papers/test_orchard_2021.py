@@ -139,11 +139,12 @@ def test_sets_of_open_brackets_differ_in_what_they_are_named_for():
         digit = 1 if name.startswith("after") else -2
         assert part.targets[:, 0].tolist() == [int(words[digit]) for words in firsts]  # the root alone decides
         lengths[name] = sum(map(len, firsts)) / len(firsts)
-    assert lengths["before 13 open"] == lengths["after 13 open"] == pytest.approx(lengths[brackets.WIDE], rel=0.1)
+    assert lengths["before 13 open"] == lengths["after 13 open"] == pytest.approx(lengths["wide, 7 open"], rel=0.1)
+    assert lengths["before 9 open"] == lengths["after 9 open"] == pytest.approx(lengths["wide, 6 open"], rel=0.1)
     seconds = {
         name: [text.split(" X ")[1] for text in part.texts] for name, part in zip(brackets.SETS, parts, strict=True)
     }
-    assert all(texts == seconds[brackets.WIDE] for texts in seconds.values())
+    assert all(texts == seconds["wide, 7 open"] for texts in seconds.values())
 
 
 def run_record(row="LSTM hard first-last", dev=0.8, looks=(), epochs=20, seconds=100.0, schedule="cooldown"):

@@ -5,10 +5,11 @@ every first tree below is decided by one operator, the root, whatever stands ins
 
     before k       [LAST T(k) a b ]                     the answer is read after k + 1 brackets were open at once
     after k        [FIRST a b T(k) ]                    the same tokens, but the answer is read before them
-    wide           [LAST eight T(3), in pairs, a b ]    as long as with a tree of depth 12, at most 7 open
+    wide           [LAST four T(3), in pairs, a b ]     as long as with 9 open, and 6 open, as in training
+                   [LAST eight T(3), in pairs, a b ]    as long as with 13 open, and 7 open
 
-If a model loses count of brackets, `before k` falls with k, and `after k` and `wide` stay. If the operators that decide
-were the limit, all would stay; if length were, `wide` would fall as well.
+If the operators that decide were the limit, all sets would be answered. If a model loses count of brackets, `before k`
+or `after k` falls with k, according to what it does then. If length is a limit, `wide` falls as well.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ from pomona.training.run import Run
 
 ROWS = 200  # of each set
 FEW: dict[str, Any] = {"train": 10, "dev": 10, "test": ROWS, "iid": 0}
-WIDE = "wide, 7 open"
-SETS = [*(f"{place} {depth + 1} open" for place in ("before", "after") for depth in DEPTHS), WIDE]
+WIDE = {"wide, 6 open": 4, "wide, 7 open": 8}  # trees side by side
+SETS = [*(f"{place} {depth + 1} open" for place in ("before", "after") for depth in DEPTHS), *WIDE]
+NAME = "open-brackets"  # under which a run keeps its answers
 SEED = 77  # no test set of a run is drawn with it
 
 
@@ -53,8 +55,8 @@ def _corpus(data: str) -> Corpus:
                 first = f"[LAST {tree} {a} {b} ]" if place == "before" else f"[FIRST {a} {b} {tree} ]"
                 lines.append(f"{first} X {second[row]}")
     small = [pair[0] for pair in pairs[DEPTHS[0]]]
-    for row in range(ROWS):
-        trees = [small[number] for number in random.integers(ROWS, size=8)]
+    for row, many in [(row, many) for many in WIDE.values() for row in range(ROWS)]:
+        trees = [small[number] for number in random.integers(ROWS, size=many)]
         while len(trees) > 1:
             operators = random.choice(["FIRST", "LAST"], len(trees) // 2)
             trees = [f"[{name} {' '.join(trees[2 * k : 2 * k + 2])} ]" for k, name in enumerate(operators)]
@@ -69,7 +71,7 @@ def _trees(data: str, depth: int) -> list[list[str]]:
 
 def scores(run: Run) -> dict[str, float] | None:
     """The share of first trees answered right in each set, in percent; None if the run has not been asked."""
-    predictions = run.predictions("brackets")
+    predictions = run.predictions(NAME)
     if predictions is None:
         return None
     whole = corpus(run.recipe)

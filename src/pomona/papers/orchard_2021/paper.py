@@ -111,7 +111,7 @@ def _runs(plan: Plan) -> dict[str, list[Run]]:
         for recipe in planned[row]:
             tests = {"bins": partial(bins, recipe)}
             if row in COUNTING:
-                tests["brackets"] = partial(brackets.corpus, recipe)
+                tests[brackets.NAME] = partial(brackets.corpus, recipe)
             run = plan.run(recipe, folder_of(row, recipe), tests, train=wanted, measures=[UNKNOWN])
             if run is not None:
                 runs.setdefault(row, []).append(run)
