@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import pomona as pm
 from pomona.representations.tre import Derivations, tre
-from pomona.representations.tre.cells import Paths, Squares, bases, certify
+from pomona.representations.tre.cells import Paths, Squares, bases, box_bounds, certify
 from pomona.representations.tre.compositions import COMPOSITIONS
 from pomona.representations.tre.distances import distance_of
 from pomona.representations.tre.learned import JointProblem
@@ -143,6 +143,24 @@ def test_no_numbers_are_below_the_certificate(seed: int, together: bool) -> None
     error = squares.joined(squares.errors(bases(matrices * squares.weight[:, None]))) + squares.joined(squares.within)
     assert (proof.lower <= error.min(axis=0) * (1 + 1e-9) + 1e-9).all()
     assert (proof.lower <= proof.best + 1e-9).all()
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.003, 0.03, 0.1, 0.3]))
+@settings(max_examples=40, deadline=None)
+def test_no_point_of_a_box_is_below_its_bound(seed: int, size: float) -> None:
+    trees, rows = small(seed)
+    paths = Paths.of(Derivations.of(trees))
+    assert paths is not None
+    rng = np.random.default_rng(seed)
+    squares = Squares.of(paths, rows, together=False)
+    for chart in paths.charts():
+        centre = rng.uniform(chart.low + size, 1.0 - size, size=(6, len(chart.low)))
+        half = np.full(centre.shape, size)
+        _, lower = box_bounds(chart, squares, centre, half)
+        for one in range(len(centre)):
+            points = centre[one] + rng.uniform(-size, size, size=(60, len(chart.low)))
+            error = squares.errors(bases(chart.matrices(points) * squares.weight[:, None]))
+            assert (lower[one] <= error.min(axis=0) * (1 + 1e-9) + 1e-9).all()
 
 
 @given(st.integers(0, 10_000))

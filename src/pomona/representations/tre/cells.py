@@ -231,7 +231,7 @@ def certify(charts: list[Chart], squares: Squares, known: FloatArray, share: flo
 
     def bounded(chart: int, centre: FloatArray, half: FloatArray) -> None:
         nonlocal best, where, used
-        values, lower = _bounds(charts[chart], squares, centre, half)
+        values, lower = box_bounds(charts[chart], squares, centre, half)
         used += len(centre)
         numbers = charts[chart].numbers(centre)
         if where.shape[1] != numbers.shape[1]:
@@ -272,7 +272,7 @@ def _halved(centre: FloatArray, half: FloatArray, varying: Any) -> tuple[FloatAr
     return np.concatenate([centre - moved, centre + moved]), np.concatenate([smaller, smaller])
 
 
-def _bounds(chart: Chart, squares: Squares, centre: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
+def box_bounds(chart: Chart, squares: Squares, centre: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The errors at the centres of boxes and lower bounds inside them, [boxes, functions] each."""
     weight = squares.weight[:, None]
     middle = chart.matrices(centre) * weight
