@@ -240,6 +240,8 @@ def test_commands_of_the_first_readme_still_do_what_they_said(run: Run, here: Pa
     assert (found["settings"], found["data_settings"]["train"], found["epochs"]) == ({"width": 8}, 120, 1)
     refused = run("train", "lstm", "--set", "width=8", "--out", "new")
     assert (refused.status, "--model-set width=8" in words(refused)) == (2, True)
+    refused = run("train", "lstm", "--data", "data/train.tsv", "--set", "width=8", "--out", "new")
+    assert (refused.status, "--model-set width=8" in words(refused)) == (2, True)
     refused = run("evaluate", "run", "--data", "listops/d20s", "--seed", 7)
     assert (refused.status, "--data-seed" in refused.err) == (2, True)
     refused = run("measure", "parse-f1", "run", "--data", "data", "--set", "root=false")

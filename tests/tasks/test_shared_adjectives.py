@@ -210,6 +210,6 @@ def test_commands_take_the_files_as_they_are(files: dict[str, Path], tmp_path: P
     shown = run("certify", files["train"], "--test", files["test"], "--json")
     assert shown.exit_code in (0, 1), shown.output  # 2,400 pairs do not show all pairs of words
     assert json.loads(shown.stdout)["missing"]
-    shown = run("train", "comptreenn", "--data", files["train"], "--out", tmp_path / "run", "--set", "width=8",
+    shown = run("train", "comptreenn", "--data", files["train"], "--out", tmp_path / "run", "--model-set", "width=8",
                 "--recipe", "epochs=1", "--recipe", "dev_rows=100", "--quiet")  # fmt: skip
     assert shown.exit_code == 0, shown.output

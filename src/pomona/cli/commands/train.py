@@ -105,7 +105,6 @@ def _recipe(chosen: dict[str, Any], training: list[str], settings: list[str], mo
     """The recipe that the options describe; wrong names and values are errors, before a folder is created."""
     from pomona.base.registry import parse_settings
     from pomona.cli.options import recipe_settings
-    from pomona.data.sources import source_kind
     from pomona.models.model import MODELS
     from pomona.training.recipe import Recipe
 
@@ -118,7 +117,7 @@ def _recipe(chosen: dict[str, Any], training: list[str], settings: list[str], mo
     task = {"data_settings": parse_settings(settings)}
     asked = Recipe.from_settings({**chosen, **model, **task, **more})
     kind = MODELS.entry(asked.model)[0].kind
-    if task["data_settings"] and source_kind(asked.data) == "task":
+    if task["data_settings"]:
         _check_settings(task["data_settings"], asked.data, kind, asked.model)
     MODELS.build(asked.model, asked.settings)
     return asked
@@ -132,9 +131,11 @@ def _check_settings(settings: dict[str, Any], data: str, model: type, name: str)
     import dataclasses
 
     from pomona.cli.options import pair_text
+    from pomona.data.sources import source_kind
     from pomona.data.task import TASKS
 
-    of_task = {item.name for item in dataclasses.fields(TASKS.entry(data)[0].kind)}
+    is_task = source_kind(data) == "task"
+    of_task = {item.name for item in dataclasses.fields(TASKS.entry(data)[0].kind)} if is_task else set()
     of_model = {item.name for item in dataclasses.fields(model)}
     for key, value in settings.items():
         if key in of_model - of_task:
