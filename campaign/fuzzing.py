@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import hashlib
+import importlib
 import io
 import json
 import os
@@ -33,9 +34,11 @@ from campaign.readers import Reader
 from pomona.base.errors import PomonaError
 
 BATCH = 1_000
-SECONDS = 10  # of one case
+SECONDS = 10  # of processor time for one case
+WAITING = 200  # seconds on the clock, for what hangs
 MEMORY = 2 << 30  # bytes that a batch may ask for beyond what the process has already
 LONGEST_MESSAGE = 2_000
+LIBRARIES = ("torch", "pyarrow.parquet", "pomona.training.loop", "pomona.papers.tre_2019.dynamics", "pomona.reports")
 
 
 @dataclass
@@ -119,12 +122,20 @@ def _in_child(work: Callable[[], Iterator[tuple[int, str, str]]]) -> Iterator[tu
 
 
 def limited() -> None:
-    """From now on this process may ask for little memory, and its alarm ends a case."""
+    """From now on this process may ask for little memory, and its alarm ends a case. Libraries are loaded before."""
+    for module in LIBRARIES:
+        importlib.import_module(module)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    signal.signal(signal.SIGALRM, _late)
+    timed()
     warnings.simplefilter("ignore")
+
+
+def timed() -> None:
+    """From now on an alarm ends a case that takes too long."""
+    for kind in (signal.SIGALRM, signal.SIGPROF):
+        signal.signal(kind, _late)
 
 
 def _late(*_: Any) -> None:
@@ -166,7 +177,8 @@ def _restored(home: Path, copy: Path, reader: Reader) -> Path:
 
 def outcome(reader: Reader, home: Path, right: str = "") -> tuple[str, str]:
     """What reading a file gave: refused, read, or a promise broken and how."""
-    signal.alarm(SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.alarm(WAITING)
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             value = reader.read(home)
@@ -183,6 +195,7 @@ def outcome(reader: Reader, home: Path, right: str = "") -> tuple[str, str]:
             f"{type(error).__name__}: {str(error)[:200]} ({last.filename.rpartition('/pomona/')[2]}:{last.lineno})",
         )
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.alarm(0)
     if right and digest(value) != right:
         return "silent change", "a changed file was read, and its value is another"

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from campaign.fuzzing import outcome
+from campaign.fuzzing import outcome, timed
 from campaign.material import make
 from campaign.readers import READERS
 
@@ -35,6 +35,7 @@ def main() -> None:
             if detail:
                 raise RuntimeError(f"{what}: {detail}")
 
+        timed()
         atheris.instrument_all()
         atheris.Setup([sys.argv[0], str(seeds), f"-max_total_time={seconds}", "-rss_limit_mb=4096"], one)
         atheris.Fuzz()
