@@ -92,7 +92,7 @@ def test_the_drawn_run_is_the_best_on_dev(tmp_path):
     runs = []
     for seed, dev in enumerate((0.5, 0.9, 0.7)):
         runs.append(Run.open(tmp_path / str(seed), Recipe("lstm", seed=seed)))
-        runs[-1].write("summary.json", {"dev": dev})
+        runs[-1].write("summary.json", {"best_epoch": 0, "dev": dev})
     assert best_on_dev(runs) is runs[1]
 
 
