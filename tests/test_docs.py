@@ -6,6 +6,7 @@ import doctest
 import importlib
 import json
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -241,3 +242,31 @@ def test_the_catalogue_has_what_the_folders_have() -> None:
     assert "Table 1" in catalogue.listing("papers")["listops_2018"]["places"]
     with pytest.raises(SpecError, match=r"there are no 'modles'\. Did you mean 'models'\?"):
         catalogue.listing("modles")
+
+
+# -- commands that are shown and not run -----------------------------------------------------------------------------
+
+
+def shown_commands() -> Iterator[tuple[str, str]]:
+    """Every line of code that begins with `pomona`, with its page; what stands behind two blanks is a note."""
+    for page in [*generated.pages(), ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]:
+        for block in re.findall(r"^ *```\w*\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.S | re.M):
+            one_line = re.sub(r"'[^'\n]*\n[^']*'", lambda quoted: " ".join(quoted[0].split()), block)
+            for line in one_line.replace("\\\n", " ").splitlines():
+                if re.match(r"(\$ )?pomona [a-z]", line.strip()):
+                    yield page.name, re.split(r" {2,}(?! *--)", line.strip())[0].removeprefix("$ ")
+
+
+def test_every_command_that_is_shown_exists_with_its_options() -> None:
+    """Also where a block is not run because it takes hours: no option of it is misspelt or gone."""
+    verbs, wrong, seen = Verbs(), [], 0
+    for page, line in shown_commands():
+        try:
+            words = shlex.split(line, comments=True)[1:]
+            command = verbs[words[0]]
+            command.make_parser(command.context_class(command, info_name=words[0])).parse_args(words[1:])
+            seen += 1
+        except Exception as error:
+            wrong.append(f"{page}: {line}: {error or type(error).__name__}")
+    assert not wrong, "\n".join(wrong)
+    assert seen > 60
