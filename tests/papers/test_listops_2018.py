@@ -26,7 +26,7 @@ def test_the_run_with_the_highest_dev_accuracy_is_the_best(tmp_path):
     runs = []
     for seed, dev in enumerate((0.5, 0.9, 0.7)):
         run = Run.open(tmp_path / str(seed), Recipe("lstm", seed=seed))
-        run.write("summary.json", {"dev": dev})
+        run.write("summary.json", {"best_epoch": 0, "dev": dev})
         runs.append(run)
     assert best_on_dev(runs) is runs[1]
     assert best_on_dev(runs[::-1]) is runs[1]
