@@ -25,9 +25,10 @@ ENTRIES = 60_000_000  # the largest number of matrix entries that a grid may com
 TRIED, POLISHED = 16, 4  # of the grid's best points, how many are fitted under the distance itself, and then polished
 CONVERGING = ("sql2", "l1")  # distances whose additive fits are quick and exact
 QUICK = 15  # iterations of the others, while points are compared
-RAYS, SIZES = 36, (1e-3, 1e-2, 0.1, 0.3, 3.0, 10.0, 100.0)  # directions of the free numbers, and their sizes
-FEW = 300  # numbers
-EVALUATIONS = 90  # of the function of the free numbers, for each polished point
+RAYS = 72  # directions of the free numbers from zero to infinity
+SIZES = (1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e3)  # and their sizes
+FEW, TRIED_OF_FEW, POLISHED_OF_FEW = 300, 48, 12  # the same of representations with so few numbers
+EVALUATIONS = 160  # of the function of the free numbers, for each polished point
 SHARE = 0.009  # how closely the minimum is to be proved, a little less than `optimal` asks
 BOXES = {0: 100, 1: 4000, 2: 500}  # the largest number of boxes, by the number of variables that matter
 SMALL, DRAWN, DRAWN_FROM = 1000, 8, 32  # up to so many numbers, more starts of `diagonal`, drawn from the best points
@@ -148,28 +149,30 @@ def _ray_values(paths: Paths, squares: Squares) -> tuple[FloatArray, FloatArray]
 def _candidates(search: _Search, numbers: FloatArray, values: FloatArray) -> list[tuple[float, FloatArray]]:
     """The best points of the grid, not too near each other, polished; the best first."""
     # Squared error is a guide to other distances; on few numbers, l1 tries every point of the grid itself.
-    everywhere = search.distance.name == "l1" and search.targets.size <= FEW
+    few = search.targets.size <= FEW
+    most, ends = (TRIED_OF_FEW, POLISHED_OF_FEW) if few else (TRIED, POLISHED)
+    everywhere = search.distance.name == "l1" and few
     order = np.argsort(values, kind="stable")
     chosen: list[FloatArray] = [np.ones(numbers.shape[1])]  # addition
     for row in order:
-        if len(chosen) == (len(order) if everywhere else TRIED):
+        if len(chosen) == (len(order) if everywhere else most):
             break
         if everywhere or all(_apart(numbers[row], other) > 0.1 for other in chosen[1:]):
             chosen.append(numbers[row])
     tried = sorted(((search.value(at), at) for at in chosen), key=lambda pair: pair[0])
     if everywhere:
-        tried = _spaced(tried)
+        tried = _spaced(tried, ends)
     if search.distance.name not in CONVERGING:
-        return tried[:POLISHED]  # a descent over lexicon and numbers together polishes these
-    found = [search.polished(at) for _, at in tried[: 2 * POLISHED if everywhere else POLISHED]]
-    return sorted(found + tried[:POLISHED], key=lambda pair: pair[0])[:POLISHED]
+        return tried[:ends]  # a descent over lexicon and numbers together polishes these
+    found = [search.polished(at) for _, at in tried[:ends]]
+    return sorted(found + tried[:ends], key=lambda pair: pair[0])[:ends]
 
 
-def _spaced(points: list[tuple[float, FloatArray]]) -> list[tuple[float, FloatArray]]:
+def _spaced(points: list[tuple[float, FloatArray]], most: int) -> list[tuple[float, FloatArray]]:
     """The best points that are not too near each other."""
     kept: list[tuple[float, FloatArray]] = []
     for value, at in points:
-        if len(kept) < 2 * POLISHED and all(_apart(at, other) > 0.1 for _, other in kept):
+        if len(kept) < most and all(_apart(at, other) > 0.1 for _, other in kept):
             kept.append((value, at))
     return kept
 
