@@ -147,21 +147,21 @@ def test_sets_of_open_brackets_differ_in_what_they_are_named_for():
     assert all(texts == seconds["wide, 7 open"] for texts in seconds.values())
 
 
-def run_record(row="LSTM hard first-last", dev=0.8, looks=(), epochs=20, seconds=100.0, schedule="cooldown"):
+def run_record(row="LSTM hard first-last", dev=0.8, looks=(), epochs=40, seconds=100.0, schedule="cooldown"):
     settings = {"schedule": schedule, "epochs": epochs}
     return {"row": row, "dev": dev, "dev_curve": list(looks), "recipe": settings, "core_seconds": seconds}
 
 
 def test_a_run_is_trained_out_if_it_is_solved_flat_at_full_rate_or_at_the_end_of_its_time():
-    rising, flat = [0.05 * k for k in range(20)], [0.1, 0.4, 0.6, 0.7] + [0.71] * 16
+    rising, flat = [0.02 * k for k in range(40)], [0.1, 0.4, 0.6, 0.7] + [0.71] * 36
     assert trained_out(run_record(dev=0.99, looks=rising))
     assert trained_out(run_record(looks=flat))
     assert not trained_out(run_record(looks=rising))
     assert trained_out(run_record(looks=rising, seconds=5_400.0))
     assert not trained_out(run_record(looks=flat, schedule="cosine"))  # whose rate falls all the time
-    late = [0.7] * 14 + [0.9] * 6  # it rose only while the rate fell
+    late = [0.7] * 28 + [0.9] * 12  # it rose only while the rate fell
     assert trained_out(run_record(looks=late))
-    assert not trained_out(run_record(looks=flat[:4], epochs=4))  # too few looks
+    assert not trained_out(run_record(looks=flat[:20], epochs=20))  # too few looks
 
 
 def judged_as(trend, records):
@@ -182,7 +182,7 @@ def test_a_claim_that_fails_is_decided_only_between_rows_that_are_trained_out():
     finding = judged_as("T3", [])
     assert finding.verdict == "reproduced"
     both = ["LSTM hard first-last", "Transformer hard first-last"]
-    done, rising = [run_record(row, dev=0.99) for row in both], run_record(both[1], looks=[0.05 * k for k in range(20)])
+    done, rising = [run_record(row, dev=0.99) for row in both], run_record(both[1], looks=[0.02 * k for k in range(40)])
     assert judged_as("T5", done).verdict == "not reproduced, trained out"
     open_one = judged_as("T5", [done[0], rising])
     assert open_one.verdict == "not decided, budget"
