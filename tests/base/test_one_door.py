@@ -19,8 +19,8 @@ FUNCTIONS = {"np.save", "np.savez", "np.savetxt", "torch.save", "pq.write_table"
 OURS = {"self", "run", "folder", "files", "self.run"}  # Run and Folder have methods of these names, which use the door
 # A format's writer is given the temporary path by `formats.writing`, which has it from the door.
 FORMATS = {
-    "data/formats/jsonl.py", "data/formats/parquet.py", "tasks/listops/files.py", "tasks/orchard/files.py",
-    "tasks/fair_nli/files.py",
+    "data/formats/csv.py", "data/formats/jsonl.py", "data/formats/parquet.py", "data/formats/ptb.py",
+    "tasks/listops/files.py", "tasks/orchard/files.py", "tasks/fair_nli/files.py",
 }  # fmt: skip
 # Locks hold no content; the traceback of a bug must not depend on the code that may have the bug.
 NOT_CONTENT = {("cli/main.py", "open"), ("base/locks.py", "os.open")}
@@ -71,8 +71,8 @@ def through_the_door(tree: ast.AST) -> set[int]:
         }
         for node in ast.walk(block):
             if isinstance(node, ast.Call):
-                first = [name_of(node.args[0])] if node.args else []
-                calls |= {id(node)} if {name_of(node.func).split(".")[0], *first} & (names | opened) else set()
+                given = map(name_of, node.args)
+                calls |= {id(node)} if {name_of(node.func).split(".")[0], *given} & (names | opened) else set()
     return calls
 
 

@@ -363,7 +363,7 @@ def test_column_names_are_shown_as_text(capsys: pytest.CaptureFixture[str]) -> N
 def test_cells_of_a_paper_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     numbers = {"printed": "[high]", "measured": 97.25, "deviation": None, "low": 1.0, "high": 99.0, "runs": 4}
     cells = [{"where": place, "row": "LSTM [base]", "column": "right", **numbers} for place in ("Table 1", "Table 2")]
-    reproduce._print({"paper": "A [title]", "cells": cells, "answer": "Yes [1]."}, ["Table 1"], [])
+    reproduce._print({"paper": "A [title]", "cells": cells, "answer": "Yes [1]."}, "A [title]", ["Table 1"], [])
     title, _, *rows = capsys.readouterr().out.splitlines()
     assert title.strip() == "A [title]"
     assert [row.split() for row in rows] == [

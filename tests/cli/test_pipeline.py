@@ -119,7 +119,7 @@ def test_answers_that_were_never_evaluated_or_changed_since_are_said_so(run: Run
     told = good(run("evaluate", "a.jsonl", "--data", "data", "--no-ladder"))
     assert "Not kept: a.jsonl.evaluation.json: this is a folder" in told.out
     Path("comparison.json").write_text('{"sides": [{}], "pairs": [], "fingerprint": ""}')
-    assert "not a comparison of `pomona compare --json`" in run("report", "comparison.json").err
+    assert "a comparison of `pomona compare --json`.sides[0].name is missing" in run("report", "comparison.json").err
 
 
 # -- what was trained on -----------------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ OURS = {
     "base.locks": "locks, which have no content",
     "cli.main": "the null device",
     "cli.verbs": "the text of Pomona's own commands",
+    "cli.commands.demo:_representations": "the fit that was written in the line before",
     "reports.page:_asset": "the page's own template and scripts",
     "training.run:_processor": "/proc/cpuinfo",
     "papers.tre_2019.folders:Folder.open": "settings that were made into JSON in the line before",

@@ -219,7 +219,7 @@ def test_the_suffix_chooses_the_format(folder: Path, listops: Corpus, path: str,
 
 
 def test_names_that_tell_no_format(folder: Path, listops: Corpus) -> None:
-    with pytest.raises(FormatError, match=r"rows\.txt: the name does not tell the format; end it in one of \.jsonl"):
+    with pytest.raises(FormatError, match=r"rows\.txt: the name does not tell the format; end it in one of \.csv"):
         pm.write(listops, folder / "rows.txt")
     with pytest.raises(FormatError, match=r"no format is called 'parket'\. Did you mean 'parquet'\?"):
         pm.write(listops, folder / "rows.txt", "parket")

@@ -91,7 +91,7 @@ def test_noise_is_refused(folder: Path, suffix: str, data: bytes) -> None:
 # -- lines of ListOps: the place of the first fault, against a slow twin ---------------------------------------------
 
 UNKNOWN, NEVER_OPENED, EMPTY, NEVER_CLOSED, NO_ANSWER, AFTER, CR, ROUND, NO_LINE, NOTHING = (
-    "is not a ListOps token; there are the digits 0-9, [MIN [MAX [MED [SM [FIRST [LAST and ']'",
+    "is not a ListOps token; there are the digits 0-9, [MIN [MAX [MED [SM [FIRST [LAST [PM and ']'",
     "']' closes a list that was never opened",
     "this list is empty; a list has at least one argument",
     "the line ends inside a list that was never closed",

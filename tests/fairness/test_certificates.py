@@ -179,7 +179,7 @@ class TestTheFile:
         good = json.loads(path.read_text())
         for bad, message in (
             ("[]", 'the field "format" is not'),
-            ("{", "not a certificate"),
+            ("{", "this is not JSON"),
             (json.dumps(good | {"fair": True}), '"fair" contradicts the lists'),
             (json.dumps({key: value for key, value in good.items() if key != "witnesses"}), "witnesses"),
             (json.dumps(good | {"coverage": [{"function": "C1"}]}), "not a certificate"),
@@ -290,9 +290,9 @@ class TestBadFiles:
                 r"line 2, id 'q', node 2 \(tree\), 'f': an inner node",
             ),
             (
-                {"tree": NODE | {"children": [{"value": 1}]}},
+                {"tree": NODE | {"children": [{"vaule": 1}]}},
                 FormatError,
-                r"line 2: tree.children\[0\]: a node is an obj",
+                r"line 2: tree.children\[0\]: a leaf has a .value. or a .type.",
             ),
             ({"tree": NODE | {"type": 7}}, FormatError, 'line 2: tree: a node is an object with a "type"'),
             ({"tree": NODE | {"value": {"a": 1}}}, FormatError, "line 2: tree: a value is true, false, a whole number"),

@@ -95,7 +95,9 @@ def test_the_lists_count_as_much_as_they_are_weighed(corpus, name):
     kept = []
     asked.heads.register_forward_pre_hook(lambda module, given: kept.append(given[0]))
     output = asked.train()(batch)
-    assert torch.equal(output.logits, plain.train()(batch).logits)
+    # Without lists to ask for, the Transformer computes its last layer at the answers only: other sums, other rounding.
+    rounding = 1e-6 if name == "seq2seq_transformer" else 0.0
+    torch.testing.assert_close(output.logits, plain.train()(batch).logits, rtol=rounding, atol=rounding)
     assert plain(batch).penalty is None
     losses = []
     for (row, place), answer in zip(batch.lists.tolist(), batch.values.tolist(), strict=True):

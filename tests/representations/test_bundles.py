@@ -48,7 +48,7 @@ def test_a_file_without_derivations_says_so(tmp_path: Path) -> None:
     for name, words in (
         ("only.npz", "has no derivations beside the vectors; name a second file"),
         ("only.npy", "holds no derivations"),
-        ("text.npz", "not vectors with derivations"),
+        ("text.npz", "not a NumPy array of numbers"),
         ("text.parquet", "not a Parquet file"),
         ("nowhere.npz", "No such file"),
     ):
@@ -66,5 +66,5 @@ def test_what_does_not_fit_together_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="3 vectors, 2 names and 2 derivations are not as many"):
         read_bundle(tmp_path / "short.npz")
     np.savez(tmp_path / "bad.npz", vectors=np.eye(2), ids=lines, derivations=np.frombuffer(b'"a"\n{', np.uint8))
-    with pytest.raises(FormatError, match="line 2: this derivation is not JSON"):
+    with pytest.raises(FormatError, match="line 2, column 2: this is not JSON"):
         read_bundle(tmp_path / "bad.npz")

@@ -265,7 +265,7 @@ def _representations(demo: Demo, run: Path, test: Corpus) -> Path:
     """TRE of the TreeLSTM's vectors for flat lists."""
     import numpy as np
 
-    from pomona.base.files import replacing
+    from pomona.base.files import read_json, replacing
     from pomona.cli.commands.tre import tre
     from pomona.training.run import Run
 
@@ -281,7 +281,7 @@ def _representations(demo: Demo, run: Path, test: Corpus) -> Path:
     fit = out / "tre.json"
     with demo.details():
         tre(out / "vectors.npy", out / "derivations.jsonl", shuffle=SHUFFLES, out=fit, show=2)
-    said = json.loads(fit.read_text(encoding="utf-8"))["verdict"]["sentences"]
+    said = read_json(fit)["verdict"]["sentences"]
     demo.verdict(
         "5 Vectors", f"Are the TreeLSTM's vectors of flat lists sums of their parts? {said['explained']}",
         f"Is that more than chance? {said['chance'].split(';')[0].capitalize().rstrip('.')}.",

@@ -39,7 +39,8 @@ _HELD = "trees in brackets hold one tree an example, its words as tokens, and no
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    return head.lstrip().startswith(b"(")
+    first = head.lstrip().partition(b"\n")[0]
+    return first.startswith(b"(") and b"\t" not in first  # with a tab it is a table that has lost its answer
 
 
 def read(path: Path) -> Corpus:

@@ -51,19 +51,19 @@ def write_bundle(path: str | Path, vectors: npt.NDArray[Any], names: Sequence[st
             f"{len(vectors)} vectors need as many names and derivations; got {len(names)}, {len(derivations)}"
         )
     texts = [json.dumps(derivation) for derivation in derivations]
-    with replacing(path) as beside:
-        if path.suffix == ".npz":
-            lines = {"ids": [json.dumps(name) for name in names], "derivations": texts}
-            arrays = {key: np.frombuffer("\n".join(value).encode(), np.uint8) for key, value in lines.items()}
-            with beside.open("wb") as file:
-                np.savez(file, vectors=vectors, **arrays)  # type: ignore[arg-type]
-            return
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+    if path.suffix == ".npz":
+        lines = {"ids": [json.dumps(name) for name in names], "derivations": texts}
+        arrays = {key: np.frombuffer("\n".join(value).encode(), np.uint8) for key, value in lines.items()}
+        with replacing(path) as beside, beside.open("wb") as file:
+            np.savez(file, vectors=vectors, **arrays)  # type: ignore[arg-type]
+        return
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-        flat = pa.array(np.ascontiguousarray(vectors).reshape(-1))
-        column = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
-        columns = {"id": pa.array(names, pa.string()), "derivation": pa.array(texts, pa.string()), "vector": column}
+    flat = pa.array(np.ascontiguousarray(vectors).reshape(-1))
+    column = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+    columns = {"id": pa.array(names, pa.string()), "derivation": pa.array(texts, pa.string()), "vector": column}
+    with replacing(path) as beside:
         pq.write_table(pa.table(columns), beside, write_page_checksum=True)
 
 
