@@ -61,9 +61,7 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", help="A setting of the task, for example branching=0.3 (pomona ls TASK); repeatable."),
 ]
-Size = Annotated[
-    int | None, typer.Option("--size", help="How many examples of each split: the first ones.", min=1)
-]
+Size = Annotated[int | None, typer.Option("--size", help="How many examples of each split: the first ones.", min=1)]
 Train = Annotated[
     str,
     typer.Option("--train", help="What baselines learn from: a task, a file or a folder. Default: the train split."),
@@ -191,12 +189,16 @@ def settings_file(path: str) -> dict[str, Any]:
         raise FormatError(f"this is not TOML: {error}", path=path) from None
 
 
+def is_settings_file(text: str) -> bool:
+    """Whether what stands where name=value could stand is the name of a file of settings."""
+    return "=" not in text and text.lower().endswith((".toml", ".json"))
+
+
 def recipe_settings(pairs: list[str]) -> dict[str, Any]:
     """The settings of `--recipe`: name=value, or whole files; later ones replace earlier ones."""
     from pomona.base.registry import parse_settings
 
     settings: dict[str, Any] = {}
     for pair in pairs:
-        is_file = "=" not in pair and pair.lower().endswith((".toml", ".json"))
-        settings |= settings_file(pair) if is_file else parse_settings([pair])
+        settings |= settings_file(pair) if is_settings_file(pair) else parse_settings([pair])
     return settings

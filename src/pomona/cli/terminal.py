@@ -73,6 +73,12 @@ def emit_json(value: Any) -> None:
     sys.stdout.flush()  # a closed pipe is noticed here, where main handles it, not at the end of the process
 
 
+def emit_lines(lines: Sequence[str]) -> None:
+    """Print lines for a program, as CSV; control characters inside a line are codes."""
+    sys.stdout.write("".join(visible(line) + "\n" for line in lines))
+    sys.stdout.flush()
+
+
 @contextmanager
 def aside(*, really: bool = True) -> Iterator[None]:
     """Inside, print to standard error, so that standard output has one JSON document only."""

@@ -9,7 +9,7 @@ from typing import Any
 from pomona.base.plots import Spec, percent, side_by_side
 from pomona.reports.collect import Report
 from pomona.reports.style import Plot
-from pomona.sweeps.table import flat
+from pomona.sweeps.table import differing, flat
 
 FEWEST = 4  # finished runs; fewer are compared in the table of runs
 MOST_PANELS = 8
@@ -25,17 +25,10 @@ def setting_plots(collected: Report) -> Iterator[Plot]:
     if len(runs) < FEWEST:
         return
     rows = [{"run": name, "dev": run.summary["dev"], "model": run.recipe.model} for name, run in runs]
-    panels = [_panel(name, settings, rows) for name in _differing(settings)[:MOST_PANELS]]
+    panels = [_panel(name, settings, rows) for name in differing(settings)[:MOST_PANELS]]
     if panels:
         caption = "One point for each finished run: its best dev accuracy against a setting in which runs differ."
         yield Plot("settings", "settings", "Settings", caption, side_by_side(panels, columns=2))
-
-
-def _differing(settings: list[Row]) -> list[str]:
-    """The settings with more than one value."""
-    names = dict.fromkeys(name for one in settings for name in one)
-    values = {name: {json.dumps(one.get(name)) for one in settings} for name in names}
-    return [name for name, known in values.items() if len(known) > 1]
 
 
 def _panel(name: str, settings: list[Row], rows: list[Row]) -> Spec:
@@ -43,8 +36,8 @@ def _panel(name: str, settings: list[Row], rows: list[Row]) -> Spec:
     numbers = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
     if len(numbers) == len(values):
         log = min(numbers) > 0 and max(numbers) / min(numbers) >= WIDE
-        x: Spec = {"field": "value", "type": "quantitative", "title": name, "scale": {"zero": False}}
-        x["scale"] = {"type": "log"} if log else {"zero": False}
+        scale = {"type": "log"} if log else {"zero": False}
+        x: Spec = {"field": "value", "type": "quantitative", "title": name, "scale": scale}
         shown: list[Any] = values
     else:
         x = {"field": "value", "type": "nominal", "title": name, "axis": {"labelAngle": 0, "labelLimit": 120}}

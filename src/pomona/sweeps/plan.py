@@ -127,7 +127,7 @@ class Plan:
         return several + [at for at in dict.fromkeys(at for run in self.runs for at in run) if at not in several]
 
     def check(self) -> None:
-        """An error if a range has no rule to draw from it, or nothing is left to draw."""
+        """An error if a list of runs stands beside ranges or random draws, which have no place in it."""
         ranges = [f"{table}.{name}".lstrip(".") for (table, name), axis in self.axes.items() if isinstance(axis, Range)]
         if self.runs and (self.draws or ranges):
             raise SpecError("a list of runs stands alone: leave out `random` and ranges, or leave out `runs`")

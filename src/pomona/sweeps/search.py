@@ -26,6 +26,7 @@ from pomona.sweeps.sweep import (
     Crew,
     Options,
     check_models,
+    curve_of,
     done,
     engine_of,
     owned,
@@ -133,20 +134,15 @@ class _Search:
 
     def _look(self, name: str) -> None:
         """Report the new epochs of a run; stop it if it is below the median."""
-        run = Run(self.crew.running[name].folder, self.plan_recipe(name))
-        curve = run.curve
+        order = self.crew.running[name]
+        curve = curve_of(order)
         for entry in curve[self.seen.get(name, 0) :]:
             self.trials[name].report(entry["dev"], entry["epoch"])
         self.seen[name] = len(curve)
-        if curve and not run.finished and self.trials[name].should_prune():
+        if curve and not done(order) and self.trials[name].should_prune():
             self.crew.engine.cancel(name)
             del self.crew.running[name]
             self.study.tell(self.trials[name], state=self._optuna.trial.TrialState.PRUNED)
-
-    def plan_recipe(self, name: str) -> Any:
-        from pomona.training.recipe import Recipe
-
-        return Recipe.from_settings(self.crew.running[name].recipe)
 
     def _tell(self, name: str, error: str | None) -> None:
         states = self._optuna.trial.TrialState

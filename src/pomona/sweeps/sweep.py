@@ -11,7 +11,6 @@ another name is used where it is.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -245,14 +244,15 @@ class _Clock:
         }
 
     def _curves(self, orders: Mapping[str, Order]) -> dict[str, list[dict[str, Any]]]:
-        return {name: _curve(order) for name, order in orders.items()}
+        return {name: curve_of(order) for name, order in orders.items()}
 
     @staticmethod
     def _finished(order: Order) -> bool:
         return files.kind_of(Path(order.folder) / "summary.json") == "file"
 
 
-def _curve(order: Order) -> list[dict[str, Any]]:
+def curve_of(order: Order) -> list[dict[str, Any]]:
+    """The learning curve of a run so far; empty if it was not begun."""
     try:
         return Run.read(order.folder).curve
     except PomonaError:  # not begun, or being written
@@ -264,14 +264,3 @@ def _speed(curve: Sequence[Mapping[str, Any]], order: Order) -> float:
     last = curve[-1]
     examples = last.get("step", 0) * order.recipe["batch"]
     return float(examples / max(last.get("core_seconds", 0), 1e-9))
-
-
-def declared(folder: str | Path) -> dict[str, Any] | None:
-    """What the sweep of a folder was told; None if there is no sweep in it."""
-    path = Path(folder) / DECLARATION
-    if files.kind_of(path) != "file":
-        return None
-    content = files.read_json(path)
-    if not isinstance(content, dict) or not isinstance(content.get("plan"), dict):
-        raise RunError(f"{path} holds no sweep: an object with a `plan` is needed")
-    return json.loads(json.dumps(content))  # type: ignore[no-any-return]

@@ -152,8 +152,9 @@ def read_table(folder: str | Path) -> Table:
         plain = {name: value for name, value in run.recipe.plain.items() if name != "seed"}
         by_settings.setdefault(json.dumps(plain, sort_keys=True), []).append(run)
     groups = list(by_settings.values())
-    differing = _differing([group[0].recipe for group in groups])
-    lines = [_line(group, differing) for group in groups]
+    names = differing([flat(group[0].recipe) for group in groups])
+    shown = names if "model" in names else ["model", *names]
+    lines = [_line(group, shown) for group in groups]
     lines.sort(key=lambda line: -math.inf if line.dev is None else line.dev.value, reverse=True)
     return Table(tuple(lines), _failures(Path(folder)))
 
@@ -163,7 +164,7 @@ def _failures(folder: Path) -> dict[str, str]:
     return {path.stem: files.read_text(path).partition("\n")[0] for path in sorted((folder / "failed").glob("*.txt"))}
 
 
-def _line(runs: Sequence[Run], differing: Sequence[str]) -> Line:
+def _line(runs: Sequence[Run], shown: Sequence[str]) -> Line:
     finished = [run for run in runs if run.finished]
     accuracies: dict[str, list[float]] = {}
     for run in finished:
@@ -171,7 +172,7 @@ def _line(runs: Sequence[Run], differing: Sequence[str]) -> Line:
             accuracies.setdefault(name, []).append(entry["accuracy"])
     settings = flat(runs[0].recipe)
     return Line(
-        settings={name: settings[name] for name in differing if name in settings},
+        settings={name: settings[name] for name in shown if name in settings},
         runs=tuple(run.folder.name for run in runs),
         finished=len(finished),
         dev=Mean.of([run.summary["dev"] for run in finished]),
@@ -188,12 +189,10 @@ def flat(recipe: Recipe) -> dict[str, Any]:
     return plain
 
 
-def _differing(recipes: Sequence[Recipe]) -> list[str]:
-    """The settings that are not the same everywhere, the model first; the model alone if nothing differs."""
-    every = [flat(recipe) for recipe in recipes]
+def differing(every: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The settings (of `flat`) that are not the same everywhere."""
     names = dict.fromkeys(name for settings in every for name in settings)
-    found = [name for name in names if len({json.dumps(settings.get(name)) for settings in every}) > 1]
-    return found if "model" in found or not every else ["model", *found]
+    return [name for name in names if len({json.dumps(settings.get(name)) for settings in every}) > 1]
 
 
 def _shown(value: Any) -> str:

@@ -20,7 +20,9 @@ from pomona.cli.options import (
     Seed,
     Settings,
     Training,
+    is_settings_file,
     model_names,
+    settings_file,
 )
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ def sweep(
     model: Annotated[
         str, typer.Option(help="Models with a comma between them, as treelstm,lstm.", autocompletion=model_names)
     ] = "",
-    data: Data = "listops/d20s",
+    data: Data = "",
     seeds: Annotated[str, typer.Option(help="How many seeds (5), or which ones (0,3,4).")] = "",
     settings: Settings = None,
     model_settings: ModelSettings = None,
@@ -101,8 +103,9 @@ def sweep(
         try:
             table = _run(plan, out, search, trials, how)
         except KeyboardInterrupt:
+            shown = terminal.plain(out)
             terminal.err.print(
-                f"\nStopped. The same command resumes; [bold]pomona sweep show {out}[/bold] tells how far."
+                f"\nStopped. The same command resumes; [bold]pomona sweep show {shown}[/bold] tells how far."
             )
             raise
     _print(table, as_csv=as_csv, as_json=as_json)
@@ -127,20 +130,11 @@ def _run(plan: Plan, out: Path, search: str, trials: int, how: dict[str, Any]) -
 
 def _plan(path: str, typed: dict[str, Any], tables: dict[str, list[str] | None]) -> Plan:
     """The declaration in a file, with what was typed in its place."""
-    import tomllib
-
-    from pomona.base.errors import FormatError
-    from pomona.base.files import read_text
     from pomona.sweeps.plan import Plan
 
-    declared: dict[str, Any] = {}
-    if path:
-        try:
-            declared = tomllib.loads(read_text(path))
-        except tomllib.TOMLDecodeError as error:
-            raise FormatError(f"this is not TOML: {error}", path=path) from None
+    declared = settings_file(path) if path else {}
     for name in ("model", "data"):
-        if typed[name] and not (name == "data" and "data" in declared and typed[name] == "listops/d20s"):
+        if typed[name]:
             declared[name] = typed[name].split(",")
     if typed["seeds"]:
         declared["seeds"] = _seeds(typed["seeds"])
@@ -150,7 +144,7 @@ def _plan(path: str, typed: dict[str, Any], tables: dict[str, list[str] | None])
         declared["random"] = typed["random"]
     for table, pairs in tables.items():
         if pairs:
-            declared[table] = {**declared.get(table, {}), **dict(map(_values, pairs))}
+            declared[table] = {**declared.get(table, {}), **_chosen(pairs)}
     return Plan.of(_in_their_tables(declared))
 
 
@@ -188,6 +182,14 @@ def _seeds(text: str) -> Any:
     if not all(number.strip().isdecimal() for number in numbers):
         raise typer.BadParameter(f"a number of seeds, or seeds with a comma between them; got {text!r}")
     return int(text) if len(numbers) == 1 else [int(number) for number in numbers]
+
+
+def _chosen(pairs: list[str]) -> dict[str, Any]:
+    """The values of settings as they were typed, or from files; later ones replace earlier ones."""
+    chosen: dict[str, Any] = {}
+    for pair in pairs:
+        chosen |= settings_file(pair) if is_settings_file(pair) else dict([_values(pair)])
+    return chosen
 
 
 def _values(pair: str) -> tuple[str, Any]:
@@ -264,9 +266,7 @@ def _print(table: Table, *, as_csv: bool, as_json: bool) -> None:
     if as_json:
         terminal.emit_json(table.as_dict())
     elif as_csv:
-        import sys
-
-        sys.stdout.write(table.as_csv())
+        terminal.emit_lines(table.as_csv().splitlines())
     else:
         terminal.out.print(terminal.table(None, table.columns, list(table.rows()), left=1))
         best = table.best
