@@ -1,7 +1,8 @@
 """Workers of a Ray cluster: one that runs at `address`, or one on this machine that is started and stopped here.
 
-Ray is the extra `cluster` (`pip install 'pomona[cluster]'`). A cluster that is started here listens on loopback only,
-has no dashboard, and sends no usage statistics. All workers must see the folder of the sweep under the same path.
+Ray is the extra `cluster` (`pip install 'pomona[cluster]'`). A cluster that is started here has no dashboard and sends
+no usage statistics; it is told to use 127.0.0.1, but Ray 2.60 listens on all interfaces all the same.
+All workers must see the folder of the sweep under the same path.
 """
 
 from __future__ import annotations
