@@ -55,7 +55,7 @@ def main() -> None:
     )
     rows = 400
     twin = once(lambda: finished([slow.draw_bin(rng, MM, 12, 12, 0.5) for _ in range(rows)])) / rows
-    line("depth-12 bin", seconds(lambda: generate(PRESET, split="test-12", seed=1, **whole), 3) / 5_000, twin, 50)
+    line("depth-12 bin", seconds(lambda: generate(PRESET, split="test-12", seed=1, **whole), 3) / 5_000, twin, 150)
 
     for name, corpus, train in (
         (

@@ -2,7 +2,7 @@
 
     python -m benchmarks orchard_models
     python -m benchmarks.orchard_models --rows 1000 --only seq2seq_lstm
-    python -m benchmarks.orchard_models --gains
+    python -m benchmarks.orchard_models --gains --only looped_transformer data_router
 
 Gains, in one run and in turn: examples a core-second of today's recipes for the LSTM (one direction, batches of 64,
 flat attention) and the Transformer (asked at the roots) against the recipes and the padded computation of before; and
@@ -187,9 +187,9 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args([] if arguments is None else arguments)
     torch.set_num_threads(1)
     if options.gains:
-        for name in BEFORE:
+        for name in (name for name in BEFORE if name in options.only):
             print(training_gain(name, options.batches), flush=True)
-        for name in ("looped_transformer", "data_router"):
+        for name in (name for name in ("looped_transformer", "data_router") if name in options.only):
             print(answering_gain(name, min(options.rows, 300)), flush=True)
         return
     if options.memory:

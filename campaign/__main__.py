@@ -1,4 +1,7 @@
-"""`python -m campaign [PART ...] [--seconds N] [--count N] [--seed N]`: run the campaign and print what it counted."""
+"""`python -m campaign [PART ...] [--seconds N] [--kills N] [--inputs N] [--seed N]`: run the campaign, print the count.
+
+With `--kept FOLDER`, kills and mutated files go on where the last call with this folder stopped.
+"""
 
 from __future__ import annotations
 
@@ -7,41 +10,53 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-PARTS = ("kills", "points", "faults", "disks", "kernel", "fuzz", "races", "numbers")
-_WRITES = (
-    ("write", "ENOSPC"),
-    ("write", "EIO"),
-    ("fsync", "EIO"),
-    ("rename", "EROFS"),
-    ("write", "EDQUOT"),
-    ("write", "EINTR"),
-)
+if TYPE_CHECKING:
+    from campaign.jobs import Job
+    from campaign.kills import Toll
+
+PARTS = {  # and the share of the time that each gets
+    "kills": 0.2, "points": 0.15, "faults": 0.15, "disks": 0.1, "kernel": 0.1, "fuzz": 0.2, "races": 0.05,
+    "numbers": 0.05,
+}  # fmt: skip
+_IN_KERNEL = (
+    ("write", "ENOSPC"), ("fsync", "EIO"), ("rename", "EROFS"), ("write", "EINTR"), ("write", "EDQUOT"),
+    ("openat", "EACCES"),
+)  # fmt: skip
+_KILOBYTES = (8, 16, 32, 64, 128, 256)
 
 
 def main() -> int:
     options = argparse.ArgumentParser(prog="python -m campaign", description=__doc__)
     options.add_argument("parts", nargs="*", choices=[*PARTS, []], help=", ".join(PARTS))
     options.add_argument("--seconds", type=float, default=900.0, help="for all parts together")
-    options.add_argument("--count", type=int, default=1_000, help="kills, and mutated files of each reader")
+    options.add_argument("--kills", type=int, default=1_000, help="at random moments, of all commands together")
+    options.add_argument("--inputs", type=int, default=1_000_000, help="mutated files, of all readers together")
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--jobs", default="", help="only commands whose name contains this")
     options.add_argument("--material", type=Path, help="a folder to keep the material in, to begin faster next time")
+    options.add_argument("--kept", type=Path, help="a folder to keep the count in, to go on next time")
     chosen = options.parse_args()
     parts = chosen.parts or list(PARTS)
-    wrong = 0
+    if "TMPDIR" not in os.environ and Path("/dev/shm").is_dir():
+        tempfile.tempdir = "/dev/shm"
+    begin, wrong = time.monotonic(), 0
     with tempfile.TemporaryDirectory(prefix="pomona-campaign-") as folder:
         home = chosen.material or Path(folder) / "material"
         _in_child(partial(_make, home))
-        os.environ["POMONA_CAMPAIGN"] = str(home)
+        os.environ["POMONA_CAMPAIGN"] = str(home.absolute())
+        if chosen.kept:
+            chosen.kept.mkdir(parents=True, exist_ok=True)
         for number, part in enumerate(parts):
-            left = chosen.seconds - time.process_time() if number == len(parts) - 1 else chosen.seconds / len(parts)
-            begin = time.monotonic()
-            counted, lost = _part(part, home, chosen.count, chosen.seed, begin + left)
+            left = begin + chosen.seconds - time.monotonic()
+            share = PARTS[part] / sum(PARTS[later] for later in parts[number:])
+            counted, lost = _part(part, home, chosen, time.monotonic() + max(left, 1) * share)
             wrong += len(lost)
-            print(f"{part}: {counted} ({time.monotonic() - begin:.0f} s)", flush=True)
+            print(f"{part}: {counted}", flush=True)
             for one in lost[:50]:
                 print(f"  {one}", flush=True)
     print(f"{wrong} promises broken" if wrong else "Every promise held.")
@@ -56,7 +71,7 @@ def _make(home: Path) -> None:
 
 
 def _in_child(work: Callable[[], None]) -> None:
-    """Do work in another process: where torch has computed gradients, a fork could not."""
+    """Do work in another process, so that what it leaves in memory is not inherited by every command."""
     child = os.fork()
     if not child:
         work()
@@ -65,46 +80,60 @@ def _in_child(work: Callable[[], None]) -> None:
         raise SystemExit("the material could not be made")
 
 
-def _part(part: str, home: Path, count: int, seed: int, until: float) -> tuple[str, list[str]]:
-    from campaign import faults, fuzzing, kills, races, same_bits
+def _part(part: str, home: Path, chosen: argparse.Namespace, until: float) -> tuple[str, list[str]]:
+    from campaign import faults, fuzzing, kills, same_bits
     from campaign.jobs import JOBS
     from campaign.readers import READERS
 
     say = partial(print, flush=True)
+    kept = chosen.kept / f"{part}.json" if chosen.kept else None
+    jobs = [job for job in JOBS.values() if chosen.jobs in job.name]
     if part == "fuzz":
-        findings = fuzzing.fuzz(READERS.values(), home, cases=count, seed=seed, until=until)
+        findings = fuzzing.fuzz(READERS.values(), home, cases=chosen.inputs, seed=chosen.seed, until=until, kept=kept,
+                                say=say)  # fmt: skip
         return str(findings), [f"{reader}, case {number}: {what}" for reader, number, what in findings.wrong]
     if part == "numbers":
         compared, different = same_bits.differences(same_bits.pythons())
         return f"{compared} processes, {len(different)} differences", different
-    tolls: list[kills.Toll] = []
-    jobs = list(JOBS.values())
     if part == "kills":
-        tolls = [kills.kills(jobs, count=count, seed=seed, until=until, say=say)]
-    elif part == "points":
-        tolls = [kills.points(job, older=job.seeded, until=until) for job in jobs]
-    elif part == "faults":
-        tolls = [faults.faults(jobs, until=until), *(faults.limits(job) for job in jobs if time.monotonic() < until)]
-    elif part == "disks":
-        if not faults.can_mount():
-            return "NOT RUN: no right to mount a small disk", []
-        sizes = (8, 16, 32, 64, 128, 256)
-        tolls = [faults.full_disks(job, sizes) for job in jobs if time.monotonic() < until]
-    elif part == "kernel":
-        if not faults.can_inject():
-            return "NOT RUN: there is no strace", []
-        calls = [(call, error, at) for at in (1, 2, 3, 5, 8, 13) for call, error in _WRITES]
-        tolls = [faults.injected(job, calls) for job in jobs if time.monotonic() < until]
-    else:
-        tolls = [
-            races.scores(home), races.scores(home, locks=False), races.trainers(), races.generators(),
-            races.generators(locks=False), races.caches(),
-        ]  # fmt: skip
-    lost = [one for toll in tolls for one in toll.lost]
-    return (
-        f"{sum(toll.commands for toll in tolls):,} commands, {sum(toll.kills for toll in tolls):,} killed or refused",
-        lost,
-    )
+        toll = kills.kills(jobs, count=chosen.kills, seed=chosen.seed, until=until, kept=kept, say=say)
+        return str(toll), toll.lost
+    if part == "disks" and not faults.can_mount():
+        return "NOT RUN: no right to mount a small disk", []
+    if part == "kernel" and not faults.can_inject():
+        return "NOT RUN: there is no strace", []
+    total = kills.Toll()
+    for toll in _tolls(part, home, jobs, until):
+        total.add(toll)
+    late = "; the time was over before the end" if time.monotonic() > until else ""
+    refused = f"{total.kills.total():,} of them {'killed' if part == 'points' else 'refused'}"
+    return f"{total.commands:,} commands, {refused}, {len(total.lost)} losses ({_by_job(total)}){late}", total.lost
+
+
+def _by_job(toll: Toll) -> str:
+    return ", ".join(f"{count} {name}" for name, count in toll.kills.items())
+
+
+def _tolls(part: str, home: Path, jobs: list[Job], until: float) -> Iterator[Toll]:
+    """What each command, or each race, came to."""
+    from campaign import faults, kills, races
+
+    if part == "races":
+        yield from races.all_races(home)
+        return
+    rules = [(call, error, at) for at in (1, 2, 3, 5, 8, 13, 21, 34) for call, error in _IN_KERNEL]
+    for number, job in enumerate(jobs):
+        stop = time.monotonic() + (until - time.monotonic()) / (len(jobs) - number)  # what is left is for the others
+        if part == "points":
+            yield kills.points(job, until=stop)
+        elif part == "faults":
+            yield faults.faults(job, until=stop)
+            yield faults.limits(job)
+        elif part == "disks":
+            yield faults.full_disks(job, _KILOBYTES)
+            yield faults.read_only(job)
+        else:
+            yield faults.injected(job, rules, stop)
 
 
 if __name__ == "__main__":

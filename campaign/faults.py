@@ -1,8 +1,9 @@
 """Faults: the disk is full, broken, read-only or over its quota at the k-th step of every command that writes.
 
-    faults(JOBS.values(), step=1)          # every line of the door fails in turn
+    faults(JOBS["certify"])                # every call that changes the disk fails in turn
     limits(JOBS["generate parquet"])       # files may not grow beyond some size: a real EFBIG at any byte
     full_disks(JOBS["train a tree model"]) # a real, small tmpfs; needs the right to mount
+    read_only(JOBS["tre"])                 # a real file system that cannot be written
     injected(JOBS["certify"])              # the k-th write, fsync or rename fails in the kernel (strace)
 
 Promises: exit status 3 and one line that says why, or 0 and the right output; every file is old or new; no litter.
@@ -22,40 +23,40 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from campaign.jobs import Job, ended, left_over, run, said, start, written
-from campaign.kills import OLDER, Expected, Toll, at_line, expected, lines, workplace
+from campaign.jobs import UNFINISHED, Job, ended, left_over, run, said, start, written
+from campaign.kills import Bench, Toll, at_call
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT, errno.EACCES)
 CLEANING = ("__exit__", "_remove_left_overs", "_is_abandoned", "_put_aside")  # what cannot be cleaned up stays
 SIZES = (0, 1, 100, 1_000, 4_000, 16_000, 64_000)  # bytes that a file may have
 
 
-def faults(jobs: Iterable[Job], *, step: int = 1, until: float | None = None) -> Toll:
-    """Every `step`-th line of the door fails, with one error after the other; an older output is there before."""
-    toll = Toll()
-    for job in jobs:
-        older = job.seeded
-        wanted = expected(job, older=older)
-        with workplace(job) as folder:
-            total = lines(job, folder)
-        for number in range(1, total + 1, step):
-            if until is not None and time.monotonic() > until:
-                return toll
-            code = ERRORS[number // step % len(ERRORS)]
-            _one(job, wanted, toll, f"line {number} fails with {errno.errorcode[code]}",
-                 lambda number=number, code=code: at_line(number, lambda: _fail(code), CLEANING)())  # fmt: skip
+def faults(job: Job, *, step: int = 1, until: float | None = None) -> Toll:
+    """Every `step`-th call that changes the disk fails, with one error after the other; an older output is there."""
+    bench, toll, number = Bench(job, older=job.seeded), Toll(), 1
+    while until is None or time.monotonic() < until:
+        code = ERRORS[number // step % len(ERRORS)]
+        reached = Path(tempfile.mkstemp(prefix="pomona-campaign-")[1])
+
+        def fail(code: int = code, reached: Path = reached) -> None:
+            reached.unlink()
+            raise OSError(code, os.strerror(code))
+
+        _one(bench, toll, f"call {number} fails with {errno.errorcode[code]}", at_call(number, fail, CLEANING))
+        if reached.exists():  # it makes no more calls
+            reached.unlink()
+            break
+        number += step
+    bench.close()
     return toll
-
-
-def _fail(code: int) -> None:
-    raise OSError(code, os.strerror(code))
 
 
 def limits(job: Job, sizes: Iterable[int] = SIZES) -> Toll:
     """No file may grow beyond a size: the kernel refuses the write that would."""
-    toll, wanted = Toll(), expected(job, older=job.seeded)
+    bench, toll = Bench(job, older=job.seeded), Toll()
     for size in sizes:
-        _one(job, wanted, toll, f"files of at most {size} bytes", lambda size=size: _limit(size))
+        _one(bench, toll, f"files of at most {size} bytes", lambda size=size: _limit(size))
+    bench.close()
     return toll
 
 
@@ -64,31 +65,30 @@ def _limit(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
-def _one(job: Job, wanted: Expected, toll: Toll, what: str, hook: Callable[[], None]) -> None:
+def _one(bench: Bench, toll: Toll, what: str, hook: Callable[[], None]) -> None:
     """One command with a fault, over an older output if there can be one."""
-    with workplace(job) as folder:
-        if job.seeded:
-            run(job, folder, OLDER)
-        before = written(folder)
-        status = run(job, folder, hook=hook)
+    with bench.place() as folder:
+        status = run(bench.job, folder, hook=hook)
         toll.commands += 1
-        toll.kills += status == 3
-        toll.lost += [f"{job.name}, {what}: {wrong}" for wrong in judged(folder, status, before, wanted)]
+        toll.kills[bench.job.name] += status == 3
+        toll.lost += [f"{bench.job.name}, {what}: {wrong}" for wrong in judged(bench, folder, status, bench.before)]
 
 
-def judged(folder: Path, status: int, before: dict[str, str], wanted: Expected) -> list[str]:
+def judged(bench: Bench, folder: Path, status: int, before: dict[str, str]) -> list[str]:
     """What is wrong after a command whose writing failed."""
     now = written(folder)
     wrong = []
     if status not in (0, 1, 3):
-        wrong.append(f"ended with {status}: {said(folder)}")
-    if status in (0, 1) and now != wanted.files:
+        wrong.append(f"ended with {status}: {said()}")
+    if status in (0, 1) and now != bench.files:
         wrong.append("ended well, and its output is not whole")
     for name in before.keys() - now.keys():
         if not name.endswith(".label"):  # of a pair that could not be replaced: its sources can be read without
             wrong.append(f"{name} is gone")
     for name, digest in now.items():
-        if digest not in (before.get(name), wanted.files.get(name)) and not name.startswith(("run/", "runs/")):
+        if digest not in (before.get(name), bench.files.get(name), UNFINISHED) and not name.startswith(
+            ("run/", "runs/")
+        ):
             wrong.append(f"{name} is neither old nor new")
     return wrong + [f"{name} was left behind" for name in left_over(folder)]
 
@@ -119,48 +119,59 @@ def can_mount() -> bool:
 
 def full_disks(job: Job, sizes: Iterable[int]) -> Toll:
     """The command on disks of these sizes, in kilobytes, with an older output where there is room for it."""
-    toll, wanted = Toll(), expected(job)
+    bench, toll = Bench(job, older=job.seeded), Toll()
     for size in sizes:
         with small_disk(size) as disk:
-            folder = disk / "work"
-            folder.mkdir()
-            try:
-                job.prepare(folder)
-            except OSError:
-                continue
-            before = written(folder)
-            status = run(job, folder)
-            toll.commands += 1
-            toll.kills += status == 3
-            toll.lost += [
-                f"{job.name}, a disk of {size} KB: {wrong}" for wrong in judged(folder, status, before, wanted)
-            ]
-            shutil.rmtree(folder, ignore_errors=True)
+            _on_disk(bench, toll, disk, f"a disk of {size} KB")
+    bench.close()
     return toll
 
 
-# -- in the kernel -----------------------------------------------------------------------------------------------------
+def read_only(job: Job) -> Toll:
+    """The command on a disk that holds its inputs and an older output, and cannot be written."""
+    bench, toll = Bench(job, older=job.seeded), Toll()
+    with small_disk(16_384) as disk:
+        _on_disk(bench, toll, disk, "a disk that can only be read", writable=False)
+    bench.close()
+    return toll
 
-CALLS = ("write", "fsync", "rename", "openat", "chmod")
-KERNEL = {"ENOSPC": 3, "EIO": 3, "EROFS": 3, "EDQUOT": 3, "EINTR": 0}
+
+def _on_disk(bench: Bench, toll: Toll, disk: Path, what: str, *, writable: bool = True) -> None:
+    try:
+        with bench.place() as source:
+            folder = Path(shutil.copytree(source, disk / "work", symlinks=True))
+    except (OSError, shutil.Error):  # no room for what must be there before
+        return
+    if not writable:
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True, capture_output=True)
+    status = run(bench.job, folder)
+    toll.commands += 1
+    toll.kills[bench.job.name] += status == 3
+    toll.lost += [f"{bench.job.name}, {what}: {wrong}" for wrong in judged(bench, folder, status, bench.before)]
+
+
+# -- in the kernel -----------------------------------------------------------------------------------------------------
 
 
 def can_inject() -> bool:
     return shutil.which("strace") is not None
 
 
-def injected(job: Job, calls: Iterable[tuple[str, str, int]]) -> Toll:
+def injected(job: Job, faults: Iterable[tuple[str, str, int]], until: float | None = None) -> Toll:
     """The k-th of a system call fails with an error: (call, error, k). EINTR must be without an effect for `write`."""
-    toll, wanted = Toll(), expected(job, older=job.seeded)
-    for call, error, number in calls:
-        with workplace(job) as folder:
-            if job.seeded:
-                run(job, folder, OLDER)
-            before = written(folder)
+    bench, toll, over = Bench(job, older=job.seeded), Toll(), dict[str, int]()
+    for call, error, number in faults:
+        if number > over.get(call, number) or (until is not None and time.monotonic() > until):
+            continue
+        with bench.place() as folder:
             ready, go = os.pipe()
             child = start(job, folder, hook=lambda ready=ready: os.read(ready, 1) and None)
-            rule = f"inject={call}:error={error}:when={number}"
-            command = ["strace", "-qq", "-f", "-p", str(child), "-e", f"trace={call}", "-e", rule, "-o", os.devnull]
+            log = folder.parent / "strace.txt"
+            names = f"{call},{call}at,{call}at2" if call == "rename" else call
+            rules = ["-e", f"trace={names}", "-e", f"inject={names}:error={error}:when={number}"]
+            # standard error and the pipe are written as well: only files in the folder count
+            rules += ["-P", str(folder)] if call == "fsync" else []
+            command = ["strace", "-qq", "-f", "-p", str(child), *rules, "-o", str(log)]
             tracer = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             _wait_until_traced(child)
             os.write(go, b"x")
@@ -168,10 +179,16 @@ def injected(job: Job, calls: Iterable[tuple[str, str, int]]) -> Toll:
             tracer.wait(10)
             os.close(ready)
             os.close(go)
+            if "(INJECTED)" not in log.read_text(errors="replace"):
+                over[call] = number  # there are not so many calls
+                continue
             toll.commands += 1
-            toll.kills += status == 3
+            toll.kills[job.name] += status == 3
             what = f"{call} number {number} fails with {error}"
-            toll.lost += [f"{job.name}, {what}: {wrong}" for wrong in judged(folder, status, before, wanted)]
+            toll.lost += [f"{job.name}, {what}: {wrong}" for wrong in judged(bench, folder, status, bench.before)]
+            if error == "EINTR" and call == "write" and status == 3:
+                toll.lost.append(f"{job.name}, {what}: ended with 3, and EINTR is no error: {said()}")
+    bench.close()
     return toll
 
 

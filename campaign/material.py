@@ -25,6 +25,7 @@ from pomona.base import files
 from pomona.data import formats
 from pomona.data.answers import Answers, asked, write_answers
 from pomona.data.corpus import Corpus
+from pomona.data.shards.generation import generate_shards
 from pomona.data.task import generate
 from pomona.representations.tre.bundles import write_bundle
 from pomona.tasks.propositional import every_sentence
@@ -67,9 +68,13 @@ def _corpora(folder: Path) -> None:
     split = {"files": ["test.parquet"], "rows": len(lists), "fingerprint": lists.fingerprint}
     manifest = {"name": "listops/d20s", "seed": 0, "settings": {}, "version": 1, "splits": {"test": split}}
     files.write_json(dataset / "manifest.json", manifest)
+    generate_shards("listops/d20s", folder.with_name("sharded"), shards=2, split="train", rows=60, **SIZES)
     formats.write(generate("orchard/easy/first-last", "test-3", 0)[:4], folder / "pairs.input")
     formats.write(generate("fair_nli", "test", 0)[:3], folder / "pairs.snli.jsonl")
     formats.write(every_sentence()[:4], folder / "sentences.jsonl")
+    rows = [json.loads(line) for line in files.read_text(folder / "lists.jsonl").splitlines()]
+    spelt = [{"text": " ".join(row.pop("tokens"))} | row for row in rows if "tokens" in row] or rows
+    files.write_text(folder / "spelt.jsonl", "".join(json.dumps(row, indent=None) + "\n" for row in spelt))
     own = replace(lists, ids=tuple("abcdef"), columns={"source": np.array(list("uvwxyz")), "weight": np.arange(6) / 4})
     formats.write(own, folder / "columns.parquet")
     node = '{"type": "MAX", "children": [' * 1_050 + '{"type": "1", "value": 1}' + "]}" * 1_050
@@ -170,6 +175,7 @@ def _run(home: Path) -> None:
     answered = answer(run, corpus, "test", Reading())
     assert answered.predictions is not None
     keep(run, "test", answered.predictions, Evaluation.of(corpus, answered.answers))
+    run.write("tracked-campaign.json", {"epochs": 1})
 
 
 def _reports(folder: Path, run: Path) -> None:

@@ -19,19 +19,22 @@ from unittest import mock
 
 import numpy as np
 
-from campaign.material import RECIPE, test_corpus
+from campaign.material import RECIPE, SIZES, test_corpus
 from pomona.papers.records import joined
 from pomona.papers.reproduce import PAPERS, Paper, Plan, reproduce
+from pomona.training.tracking import TRACKERS, Tracker, follow
 
 
 @dataclass(frozen=True)
 class Reader:
-    """What is read, and how: `sealed` files must be refused, or give what the whole file gives."""
+    """What is read, and how: `sealed` files must be refused, or give what the whole file gives; `writes` says that the
+    reader also changes the folder."""
 
     name: str
     file: str  # in the folder of the material
     read: Callable[[Path], Any]  # of the folder of the material, in which this file may be another
     sealed: bool = False
+    writes: bool = False
 
 
 # -- corpora and answers -----------------------------------------------------------------------------------------------
@@ -63,6 +66,16 @@ def _dataset(home: Path) -> Any:
     return Dataset.read(home / "dataset").corpus("test").fingerprint
 
 
+def _shards(home: Path) -> Any:
+    """A split in shards is verified; then it is generated again, where whole shards stay as they are."""
+    from pomona.data.shards.generation import generate_shards
+    from pomona.data.verification import verify
+
+    found = verify(home / "sharded")
+    generate_shards("listops/d20s", home / "sharded", shards=2, split="train", rows=60, **SIZES)
+    return len(found.problems)
+
+
 def _recipe(name: str) -> Callable[[Path], Any]:
     def read(home: Path) -> Any:
         from pomona.cli.options import settings_file
@@ -76,7 +89,8 @@ def _recipe(name: str) -> Callable[[Path], Any]:
 def _plan(home: Path) -> Any:
     from pomona.sweeps.plan import Plan
 
-    return len(Plan.read(home / "vectors" / "sweep.toml").jobs())
+    plan = Plan.read(home / "vectors" / "sweep.toml")
+    return len(plan.jobs()) if plan.size <= 100 else plan.size
 
 
 def _bundle(name: str) -> Callable[[Path], Any]:
@@ -208,6 +222,25 @@ def _resumed(home: Path) -> Any:
     return loss
 
 
+@TRACKERS.add("campaign")
+@dataclass(frozen=True)
+class _Tracker(Tracker):
+    """A tracker that shows nothing."""
+
+    name = "campaign"
+
+    def send(self, run: Any, entries: Any) -> None:
+        assert entries
+
+
+def _tracked(home: Path) -> Any:
+    """What a tracker was sent, and the rest of the curve."""
+    from pomona.training.run import Run
+
+    follow(home / "run", ["campaign"])
+    return Run.read(home / "run").read_json("tracked-campaign.json")
+
+
 def _predictions(home: Path) -> Any:
     from pomona.evaluation.accuracy import answers_from
     from pomona.evaluation.evaluation import Evaluation
@@ -296,6 +329,7 @@ _TABLE = [
     Reader("tsv", "corpora/lists.tsv", _corpus("lists.tsv")),
     Reader("lra", "corpora/lists.lra.tsv", _corpus("lists.lra.tsv")),
     Reader("jsonl", "corpora/lists.jsonl", _corpus("lists.jsonl")),
+    Reader("jsonl by text", "corpora/spelt.jsonl", _corpus("spelt.jsonl")),
     Reader("jsonl of sentences", "corpora/sentences.jsonl", _corpus("sentences.jsonl")),
     Reader("jsonl of deep trees", "corpora/deep.jsonl", _corpus("deep.jsonl")),
     Reader("parquet", "corpora/lists.parquet", _corpus("lists.parquet"), sealed=True),
@@ -306,6 +340,8 @@ _TABLE = [
     Reader("trees in brackets", "corpora/lists.ptb", _corpus("lists.ptb")),
     Reader("table of attributes", "corpora/table.csv", _corpus("table.csv")),
     Reader("manifest", "dataset/manifest.json", _dataset),
+    Reader("manifest of shards", "sharded/manifest.json", _shards, writes=True),
+    Reader("shard", "sharded/train-00000-of-00002.parquet", _shards, writes=True),
     Reader("recipe in JSON", "vectors/recipe.json", _recipe("recipe.json")),
     Reader("recipe in TOML", "vectors/recipe.toml", _recipe("recipe.toml")),
     Reader("plan of a sweep", "vectors/sweep.toml", _plan),
@@ -342,22 +378,23 @@ _TABLE = [
     Reader("predictions", "run/predictions/test.safetensors", _predictions, sealed=True),
     Reader("weights", "run/best.safetensors", _weights, sealed=True),
     Reader("recipe of weights", "run/recipe.json", _weights),
-    Reader("state", "paused/state.safetensors", _resumed, sealed=True),
-    Reader("recipe of a state", "paused/recipe.json", _resumed),
-    Reader("fingerprints of a run", "paused/data.json", _resumed),
+    Reader("what was tracked", "run/tracked-campaign.json", _tracked, writes=True),
+    Reader("state", "paused/state.safetensors", _resumed, sealed=True, writes=True),
+    Reader("recipe of a state", "paused/recipe.json", _resumed, writes=True),
+    Reader("fingerprints of a run", "paused/data.json", _resumed, writes=True),
     Reader("certificate", "reports/certificate.json", _certificate),
     Reader("certificate in a report", "reports/certificate.json", _report("certificate.json")),
     Reader("evaluation in a report", "reports/evaluation.json", _report("evaluation.json")),
     Reader("fit in a report", "reports/fit.json", _report("fit.json")),
     Reader("results in a report", "reports/results.json", _report("results.json")),
-    Reader("results that are added to", "reports/results.json", _merged),
-    Reader("page of an older report", "reports/index.html", _old_page),
-    Reader("settings of a game", "paused game/settings.json", _resumed_game),
-    Reader("state of a game", "paused game/state.safetensors", _resumed_game, sealed=True),
-    Reader("languages", "games/languages.json", _games),
-    Reader("scores of languages", "games/scores.json", _games),
-    Reader("settings of dynamics", "dynamics/settings.json", _dynamics),
-    Reader("curves of dynamics", "dynamics/run-0.json", _dynamics),
-    Reader("vectors of dynamics", "dynamics/theta-0.safetensors", _dynamics, sealed=True),
+    Reader("results that are added to", "reports/results.json", _merged, writes=True),
+    Reader("page of an older report", "reports/index.html", _old_page, writes=True),
+    Reader("settings of a game", "paused game/settings.json", _resumed_game, writes=True),
+    Reader("state of a game", "paused game/state.safetensors", _resumed_game, sealed=True, writes=True),
+    Reader("languages", "games/languages.json", _games, writes=True),
+    Reader("scores of languages", "games/scores.json", _games, writes=True),
+    Reader("settings of dynamics", "dynamics/settings.json", _dynamics, writes=True),
+    Reader("curves of dynamics", "dynamics/run-0.json", _dynamics, writes=True),
+    Reader("vectors of dynamics", "dynamics/theta-0.safetensors", _dynamics, sealed=True, writes=True),
 ]
 READERS = {reader.name: reader for reader in _TABLE}

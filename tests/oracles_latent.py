@@ -5,17 +5,25 @@ They take the fast module's own parameters, and share nothing with it: no equal 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 
+Noise = Mapping[tuple, Tensor]  # of a tree, which is a pair of trees or tokens: what is added to its root
+
 
 def grc(cell: nn.Module, left: Tensor, right: Tensor) -> Tensor:
-    """The gated recursive cell on two vectors."""
-    inner = cell.first.weight @ torch.cat([left, right]) + cell.first.bias
+    """The gated recursive cell on two vectors; what a vector has beyond the width of the cell are its counters."""
+    width = cell.width
+    left, counts, right = left[:width], left[width:], right[:width]
+    inner = cell.first.weight @ torch.cat([left, right, torch.tanh(counts)]) + cell.first.bias
     gelu = 0.5 * inner * (1 + torch.erf(inner / 2**0.5))
-    one, two, three, update = (cell.second.weight @ gelu + cell.second.bias).chunk(4)
+    q = cell.second.weight @ gelu + cell.second.bias
+    one, two, three, update = q[: 4 * width].chunk(4)
     mixed = one.sigmoid() * left + two.sigmoid() * right + three.sigmoid() * update
-    return norm(cell.norm, mixed)
+    return torch.cat([norm(cell.norm, mixed), counts + torch.tanh(q[4 * width :])])
 
 
 def norm(layer: nn.Module, row: Tensor) -> Tensor:
@@ -24,18 +32,21 @@ def norm(layer: nn.Module, row: Tensor) -> Tensor:
 
 
 def score(module: nn.Module, left: Tensor, right: Tensor) -> Tensor:
-    """The bounded logit of P(reduce); no gradient goes to the two vectors."""
-    inner = module.policy.weight @ torch.cat([left, right]).detach() + module.policy.bias
+    """The bounded logit of P(reduce); no gradient goes to the two vectors, and their counters are not seen."""
+    width = module.settings.width
+    inner = module.policy.weight @ torch.cat([left[:width], right[:width]]).detach() + module.policy.bias
     gelu = 0.5 * inner * (1 + torch.erf(inner / 2**0.5))
     return 4 * torch.tanh((module.policy_out.weight[0] @ gelu + module.policy_out.bias[0]) / 4)
 
 
 def shift_reduce(
-    module: nn.Module, tokens: list[int], draws: list[float] | None
+    module: nn.Module, tokens: list[int], draws: list[float] | None, noise: Noise | None = None
 ) -> tuple[Tensor, list[int], list[tuple[Tensor, int]]]:
     """The root of one sentence, its steps, and the logit and action of each choice; greedy without draws."""
     stack: list[Tensor] = []
-    waiting = [norm(module.words.norm, module.words.leaf[token]) for token in tokens]
+    trees: list = []  # the tree of each vector of the stack
+    none = torch.zeros(module.settings.counters, dtype=module.words.leaf.dtype)
+    waiting = [torch.cat([norm(module.words.norm, module.words.leaf[token]), none]) for token in tokens]
     steps: list[int] = []
     choices: list[tuple[Tensor, int]] = []
     for step in range(2 * len(tokens) - 1):
@@ -47,11 +58,16 @@ def shift_reduce(
             choices.append((z, int(action)))
         if action:
             right, left = stack.pop(), stack.pop()
-            stack.append(grc(module.cell, left, right))
+            trees[-2:] = [(trees[-2], trees[-1])]
+            parent = grc(module.cell, left, right)
+            if noise is not None:
+                parent = parent + torch.cat([noise[trees[-1]], none])
+            stack.append(parent)
         else:
+            trees.append(tokens[-len(waiting)])
             stack.append(waiting.pop(0))
         steps.append(int(action))
-    return stack[0], steps, choices
+    return stack[0][: module.settings.width], steps, choices
 
 
 def logits(module: nn.Module, root: Tensor) -> Tensor:
@@ -81,11 +97,15 @@ def cell_loss(module: nn.Module, root: Tensor, target: int) -> tuple[Tensor, Ten
 
 
 def shift_reduce_loss(
-    module: nn.Module, sentences: list[list[int]], targets: list[int], draws: list[list[list[float] | None]]
+    module: nn.Module,
+    sentences: list[list[int]],
+    targets: list[int],
+    draws: list[list[list[float] | None]],
+    noise: Noise | None = None,
 ) -> tuple[Tensor, Tensor, list[list[int]]]:
     """The losses of the cell and of the policy, with trees `draws[tree][sentence]`; the steps of every tree."""
     told, trees = module.learning, len(draws)
-    built = [[shift_reduce(module, words, u) for words, u in zip(sentences, row, strict=True)] for row in draws]
+    built = [[shift_reduce(module, words, u, noise) for words, u in zip(sentences, row, strict=True)] for row in draws]
     cell = torch.zeros((), dtype=torch.double)
     rewards = torch.zeros(trees, len(sentences), dtype=torch.double)
     for b, target in enumerate(targets):
@@ -144,3 +164,102 @@ def shift_reduce_by_steps(module: nn.Module, sentences: list[list[int]], targets
     loss = nn.functional.cross_entropy(module.words.tau / roots.shape[1] * roots @ answers.t(), targets)
     loss = loss + module.settings.pull * (roots - answers[targets].detach()).square().mean()
     return loss, -module.learning.own * torch.cat(own).mean()
+
+
+def ordered_memory(module: nn.Module, tokens: list[int]) -> tuple[Tensor, list[Tensor], list[list[Tensor]]]:
+    """Ordered Memory on one sentence with all of its slots: the sentence, p and the candidate memory of each token."""
+    slots, cell = module.slots, module.cell
+    width = len(module.leaf[0])
+    zero = torch.zeros(width, dtype=module.leaf.dtype)
+    memory, candidate = [zero] * slots, [zero] * slots
+    p = None
+    attended, candidates = [], []
+    for token in tokens:
+        x = norm(cell.norm, module.project.weight @ module.leaf[token] + module.project.bias)
+        if p is None:
+            p = torch.zeros(slots, dtype=x.dtype)
+            below, above = [torch.zeros_like(p[0])] * slots, [torch.ones_like(p[0])] * slots
+        else:
+            query = norm(module.query_norm, module.query.weight @ x + module.query.bias)
+            raw = []
+            for slot in range(slots):
+                key = norm(module.key_norm, module.key.weight @ candidate[slot] + module.key.bias)
+                score = module.attention.weight[0] @ (query + key).clamp(min=0) / width**0.5
+                last = slot == slots - 1
+                allowed = torch.ones_like(score) if last else sum(p[: slot + 2])
+                raw.append(score.exp() * (allowed if allowed >= 1e-5 else 0.0))
+            p = torch.stack(raw) / sum(raw)
+            below, above = [sum(p[: slot + 1]) for slot in range(slots)], [sum(p[slot:]) for slot in range(slots)]
+        memory = [(1 - above[i]) * memory[i] + above[i] * candidate[i] for i in range(slots)]
+        candidate, o = [], x
+        for slot in range(slots):
+            inner = cell.first.weight @ torch.cat([o, memory[slot]]) + cell.first.bias
+            one, two, three, update = (cell.second.weight @ inner.clamp(min=0) + cell.second.bias).chunk(4)
+            mixed = one.sigmoid() * o + two.sigmoid() * memory[slot] + three.sigmoid() * update
+            o = (1 - below[slot]) * x + below[slot] * norm(cell.norm, mixed)
+            candidate.append(o)
+        attended.append(p)
+        candidates.append(candidate)
+    return candidate[-1], attended, candidates
+
+
+def tree_of_slots(stands: list[int], slots: int) -> tuple[object, list[tuple[int, int]]]:
+    """The tree of tokens that stand in these slots, as nested pairs of positions, and its merges from left to right:
+    the token behind which each is made, and the slot of the candidate memory that holds it."""
+    stack: list[object] = []
+    merges: list[tuple[int, int]] = []
+
+    def merge(token: int, times: int) -> None:
+        for number in range(times):
+            right, left = stack.pop(), stack.pop()
+            stack.append((left, right))
+            merges.append((token, min(stands[token] + number, slots - 1)))
+
+    for token in range(len(stands)):
+        if token:
+            merge(token - 1, min(len(stack) - 1, max(0, stands[token] - stands[token - 1] + 1)))
+        stack.append(token)
+    merge(len(stands) - 1, len(stack) - 1)
+    return stack[0], merges
+
+
+def beam_tree(module: nn.Module, tokens: list[int], noise: list[float] | None) -> list[tuple[Tensor, Tensor, object]]:
+    """The beams of one sentence: the sum of log p, the root's vector, and the tree as nested pairs of positions."""
+
+    def word(token: int) -> Tensor:
+        return norm(module.norm, module.project.weight @ module.leaf[token] + module.project.bias)
+
+    def pair_score(left: Tensor, right: Tensor) -> Tensor:
+        seen = torch.cat([left[: module.slice], right[: module.slice]])
+        inner = module.scorer.weight @ seen + module.scorer.bias
+        return module.scorer_out.weight[0] @ (0.5 * inner * (1 + torch.erf(inner / 2**0.5)))
+
+    def best(values: list[float]) -> list[int]:
+        return sorted(range(len(values)), key=lambda place: -values[place])[: module.beam]
+
+    draw = iter(noise or [])
+    start = [(word(token), place) for place, token in enumerate(tokens)]
+    beams = [(torch.zeros((), dtype=module.leaf.dtype), start)]
+    while len(beams[0][1]) > 1:
+        proposals = []
+        for total, row in beams:
+            scores = torch.stack([pair_score(a[0], b[0]) for a, b in pairwise(row)])
+            log_p = scores.log_softmax(0)
+            choice = len(scores) > 1 and noise is not None
+            noisy = [float(value) + (next(draw) if choice else 0.0) for value in log_p.detach()]
+            proposals += [(total + log_p[place], row, place) for place in best(noisy)]
+        chosen = list(range(len(proposals)))
+        if len(proposals) > module.beam:
+            totals = [float(total.detach()) for total, *_ in proposals]
+            chosen = best(totals if noise is None else [total + next(draw) for total in totals])
+        beams = []
+        for total, row, place in (proposals[number] for number in chosen):
+            (left, one), (right, two) = row[place : place + 2]
+            beams.append((total, [*row[:place], (grc(module.cell, left, right), (one, two)), *row[place + 2 :]]))
+    return [(total, *row[0]) for total, row in beams]
+
+
+def mixed_root(beams: list[tuple[Tensor, Tensor, object]]) -> Tensor:
+    """The roots of the beams, weighted by the softmax of their sums of log p."""
+    share = torch.stack([total for total, *_ in beams]).softmax(0)
+    return sum(weight * root for weight, (_, root, _) in zip(share, beams, strict=True))

@@ -43,7 +43,7 @@ _HOMES = {
     "ladder": "shortcuts.ladder",
     "measure": "evaluation.measure",
     "predict": "training.predict",
-    "read": "data.formats",
+    "read": "data.sources",
     "report": "reports",
     "represent": "training.predict",
     "reproduce": "papers.reproduce",
@@ -115,7 +115,8 @@ if TYPE_CHECKING:
     from pomona import data, fairness, representations, shortcuts, trees
     from pomona.base.errors import PomonaError
     from pomona.data.corpus import Corpus, Example
-    from pomona.data.formats import read, write
+    from pomona.data.formats import write
+    from pomona.data.sources import read
     from pomona.data.statistics import describe
     from pomona.data.task import TASKS, Task, generate
     from pomona.data.verification import verify

@@ -6,17 +6,18 @@ import errno
 import inspect
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from campaign import faults, kills
-from campaign.jobs import JOBS, Job, left_over, run, written
+from campaign.jobs import JOBS, left_over, run, said, written
 
 from pomona.cli.verbs import Verbs, modules
 
 WRITES = ("out", "plot", "save", "folder", "results")  # parameters of commands that name what is written
-# Each of these is a sequence of other commands, or writes with what other commands write with.
-COMPOSED = {"demo": "generate, train, report", "sweep": "train", "represent": "one file through the door"}
+# A sequence of other commands.
+COMPOSED = {"demo": "generate, train, report"}
 EXPORT = JOBS["export"]
 
 
@@ -32,44 +33,50 @@ def test_every_command_that_writes_is_a_job() -> None:
 
 
 @pytest.fixture(scope="module")
-def wanted() -> kills.Expected:
-    return kills.expected(EXPORT, older=True)
+def bench() -> Iterator[kills.Bench]:
+    made = kills.Bench(EXPORT, older=True)
+    yield made
+    made.close()
 
 
-def test_a_command_that_is_killed_in_the_door_can_be_given_again(wanted: kills.Expected) -> None:
-    """Killed before the first line of the door, in its middle and at its end, over an older output."""
-    with kills.workplace(EXPORT) as folder:
-        total = kills.lines(EXPORT, folder)
-    assert total > 30
-    for number in (1, total // 2, total - 1):
-        with kills.workplace(EXPORT) as folder:
-            run(EXPORT, folder, kills.OLDER)
-            before = written(folder)
-            hook = kills.at_line(number, lambda: os.kill(os.getpid(), signal.SIGKILL))
+def test_a_command_that_is_killed_before_a_call_can_be_given_again(bench: kills.Bench) -> None:
+    """Killed before the first call that changes the disk, in the middle and before the last, over an older output."""
+    total = kills.calls(bench)
+    assert total > 15
+    for number in (1, total // 2, total):
+        with bench.place() as folder:
+            hook = kills.at_call(number, lambda: os.kill(os.getpid(), signal.SIGKILL))
             assert run(EXPORT, folder, hook=hook) == -signal.SIGKILL
-            assert written(folder) in (before, wanted.files)
-            assert kills.judged(EXPORT, folder, run(EXPORT, folder), wanted) == []
+            assert written(folder) in (bench.before, bench.files)
+            assert kills.judged(bench, folder, run(EXPORT, folder)) == []
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
-def test_a_fault_in_the_door_is_status_3_and_the_old_file_stays(wanted: kills.Expected, code: int) -> None:
-    with kills.workplace(EXPORT) as folder:
-        run(EXPORT, folder, kills.OLDER)
-        before = written(folder)
+def test_a_fault_in_a_call_is_status_3_and_the_old_file_stays(bench: kills.Bench, code: int) -> None:
+    with bench.place() as folder:
 
         def fail() -> None:
             raise OSError(code, os.strerror(code))
 
-        status = run(EXPORT, folder, hook=kills.at_line(20, fail, faults.CLEANING))
-        assert status == 3
-        assert written(folder) == before
+        middle = kills.calls(bench, faults.CLEANING) // 2  # the last calls come after the new file is in its place
+        status = run(EXPORT, folder, hook=kills.at_call(middle, fail, faults.CLEANING))
+        assert (status, os.strerror(code) in said()) == (3, True)
+        assert written(folder) == bench.before
         assert left_over(folder) == []
 
 
-def test_the_harness_sees_a_loss(tmp_path: Path, wanted: kills.Expected) -> None:
+def test_a_kill_at_random_is_counted_and_kept(tmp_path: Path) -> None:
+    """A campaign that was stopped goes on from its count."""
+    first = kills.kills([EXPORT], count=1, seed=3, kept=tmp_path / "kept.json")
+    assert first.kills.total() >= 1
+    again = kills.kills([EXPORT], count=first.kills.total(), seed=3, kept=tmp_path / "kept.json")
+    assert (again.kills, again.commands, again.lost) == (first.kills, first.commands, [])
+
+
+def test_the_harness_sees_a_loss(tmp_path: Path, bench: kills.Bench) -> None:
     """A file that is missing, another or left behind is found."""
     (tmp_path / "inputs.jsonl").write_text("other")
     (tmp_path / ".inputs.jsonl.0123abcd.part").write_text("half")
     (tmp_path / "more").write_text("")
-    found = kills.judged(Job("x", lambda seed: []), tmp_path, 70, wanted)
-    assert len(found) == 4
+    assert len(kills.judged(bench, tmp_path, 70)) == 4
+    assert len(faults.judged(bench, tmp_path, 70, {"gone": ""})) == 5

@@ -32,6 +32,13 @@ READS = {
 OURS = {
     "base.machine_code": "machine code in a folder that only the user can write to, sealed by a digest",
     "base.registry": "the text of Pomona's own modules, and settings typed by the user",
+    "base.workers": "what a worker of the same command said in a pipe, or the order to it",
+    "data.shards.draws:_planned": "sizes that the same command wrote before it was killed, checked for their shape",
+    "data.shards.generation:write_shard": "numbers of rows that the same command wrote for its workers",
+    "data.statistics:Tally.from_plain": "what a worker of the same command counted",
+    "fairness.evidence:_join": "what a worker of the same command found, in its own temporary folder",
+    "shortcuts.ladder:ladder_of_shard": "lessons that the same command wrote for its workers",
+    "shortcuts.lessons:_value": "the same lessons",
     "base.locks": "locks, which have no content",
     "cli.main": "the null device",
     "cli.verbs": "the text of Pomona's own commands",
@@ -47,7 +54,7 @@ OURS = {
     "training.checkpoints:keep_trunk": "a state that is copied as it is; `load_state` reads it",
     "training.checkpoints:begin_from": "a state that is copied as it is; `load_state` reads it",
     "cli.commands.sweep": "the declaration that `Plan.read` reads, with what was typed",
-    "sweeps.local": "what a worker of the same sweep said in a pipe", "sweeps.work": "the order to such a worker",
+    "sweeps.local": "what a worker of the same sweep said in a pipe", "sweeps.orders": "the order to such a worker",
     "sweeps.sweep": "the declaration that the sweep itself wrote", "sweeps.table": "the first line of a traceback",
     "sweeps.search": "a pass over what was declared",
 }  # fmt: skip
@@ -84,7 +91,7 @@ def _reads(call: ast.Call) -> bool:
             if isinstance(node, ast.Constant)
         ]
         writes = any(isinstance(word, str) and set(word) <= set("wax+bt") and set(word) & set("wax") for word in words)
-        return not writes and name not in ("Run.open", "Folder.open", "webbrowser.open")
+        return not writes and name not in ("Run.open", "Folder.open", "webbrowser.open", "Source(**source).open")
     return last in READS or name in READS
 
 
@@ -162,6 +169,11 @@ def npy(shape: str) -> bytes:
     return b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header
 
 
+def tensors(**arrays: Any) -> bytes:
+    header = json.dumps({**arrays, "__metadata__": {"about": "{}"}}).encode()
+    return len(header).to_bytes(8, "little") + header + b"\0" * 8
+
+
 SENTENCE = "a b c d e f g h i"
 SMALLEST: list[tuple[str, bytes]] = [
     ("npz", b"PK\3\4"),
@@ -189,6 +201,14 @@ SMALLEST: list[tuple[str, bytes]] = [
     ("fit in a report", b'{"per_item": [], "certificate": {}, "score": null}'),
     ("manifest", b'{"splits": {"test": {"files": ["test.parquet"], "rows": "x"}}}'),
     ("vectors with derivations", b"PK\3\4"),
+    ("manifest", b'{"splits": {"test": {"files": ["a\\u0000b"], "rows": 6, "fingerprint": "x"}}}'),
+    ("what was tracked", b'{"epochs": "x"}'),
+    ("recipe in TOML", b"epochs = " + b"9" * 5_000),
+    ("plan of a sweep", b'model = "lstm"\nseeds = 100000000000000000000\n'),
+    ("recipe of weights", b'{"model": "lstm", "settings": {"width": ' + b"[" * 900 + b"]" * 900 + b"}}"),
+    ("results that are added to", b'{"paper": "A campaign", "cells": [], "more": {"x": Infinity}}'),
+    ("predictions", tensors(BF16={"dtype": "BF16", "shape": [2, 2], "data_offsets": [0, 8]})),
+    ("predictions", tensors(logits={"dtype": "F32", "shape": [10**12, 2], "data_offsets": [0, 8 * 10**12]})),
 ]
 
 
@@ -249,7 +269,7 @@ def test_mutated_files_are_refused_or_read(home: Path) -> None:
     assert len(found) > 200
 
 
-def test_a_case_depends_on_the_seed_alone_and_a_raw_exception_is_found(home: Path) -> None:
+def test_a_case_depends_on_the_seed_alone_and_a_raw_exception_is_found(home: Path, tmp_path: Path) -> None:
     data = (home / "corpora/lists.jsonl").read_bytes()
     assert mutated(data, random.Random(3)) == mutated(data, random.Random(3)) != mutated(data, random.Random(4))
 
@@ -257,6 +277,9 @@ def test_a_case_depends_on_the_seed_alone_and_a_raw_exception_is_found(home: Pat
         raise KeyError("x")
 
     reader = fuzzing.Reader("broken", "corpora/lists.tsv", breaks)
-    findings = fuzzing.fuzz([reader], home, cases=2)
+    kept = tmp_path / "fuzz.json"
+    findings = fuzzing.fuzz([reader], home, cases=2, kept=kept)
     assert findings.counts == {"raw exception": 2}
     assert all("KeyError" in what for _, _, what in findings.wrong)
+    more = fuzzing.fuzz([reader], home, cases=3, kept=kept)  # goes on from there
+    assert (more.counts["raw exception"], [number for _, number, _ in more.wrong]) == (3, [0, 1, 2])

@@ -253,7 +253,7 @@ def test_faults_of_long_range_arena(folder: Path, body: str, line: int, column: 
 @pytest.mark.parametrize("name", ALL)
 def test_empty_files_and_folders(folder: Path, name: str) -> None:
     assert "the file is empty" in str(refused(folder / f"empty.{name}", b""))
-    with pytest.raises(FormatError, match="cannot be read: Is a directory"):
+    with pytest.raises(FormatError, match="this folder is no dataset"):
         pm.read(folder)
     with pytest.raises(FormatError, match=r"nowhere\.tsv: cannot be read: No such file or directory"):
         pm.read(folder / "nowhere.tsv")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,8 @@ import oracles
 import pomona as pm
 from malformed_material import DEEP, GROVE, place, refused
 from pomona.base.errors import FormatError
-from pomona.data.corpus import Corpus
+from pomona.data.corpus import Corpus, Fingerprint
+from pomona.data.formats import parquet
 from pomona.data.task import corpus_of_trees
 from pomona.trees.forest import Forest
 
@@ -139,12 +141,16 @@ def test_faults_between_lines_of_json(folder: Path, first: str, second: str, lin
 # -- Parquet ---------------------------------------------------------------------------------------------------------
 
 
-def forged(path: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> bytes:
+def forged(path: Path, change: Callable[[dict[str, Any], dict[str, Any]], None], *, old: bool = True) -> bytes:
     """A Parquet file of ours with columns or metadata changed by somebody else's tool, fingerprint and all."""
     pm.write(corpus_of_trees(Forest.from_nested(GROVE)), path, "parquet")
     table = pq.read_table(path)
     columns = {name: table.column(name).to_pylist() for name in table.column_names}
     about = json.loads(pq.read_metadata(path).metadata[b"pomona"])
+    if old:  # format 1 had the parents themselves
+        steps = columns.pop("to_parent")
+        columns["parents"] = [[node + step if step else -1 for node, step in enumerate(row)] for row in steps]
+        about["format"] = 1
     change(columns, about)
     rebuilt = pa.table(columns)
     pq.write_table(rebuilt.replace_schema_metadata({b"pomona": json.dumps(about).encode()}), path)
@@ -164,8 +170,26 @@ def about_is(**parts: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
 
 def test_somebody_elses_tool_may_write_our_files(folder: Path) -> None:
     """The forging itself changes nothing: strings without dictionaries, other row groups, other compression."""
-    forged(folder / "forged", lambda columns, about: None)
-    assert rows_of(pm.read(folder / "forged")) == rows_of(corpus_of_trees(Forest.from_nested(GROVE)))
+    for old in (True, False):
+        forged(folder / "forged", lambda columns, about: None, old=old)
+        assert rows_of(pm.read(folder / "forged")) == rows_of(corpus_of_trees(Forest.from_nested(GROVE)))
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        ([5, 4, 2, 1, -1, 0], "the trees from row 1 on are invalid: tree 0, node 4"),
+        ([5, 4, 2, 0, 1, 0], "the trees from row 1 on are invalid: tree 0, node 3"),
+        ([5, 4, 2, 99, 1, 0], "the trees from row 1 on are invalid: tree 0, node 3"),
+        ([5, 4, 2, 1, 1, -6], "the trees from row 1 on are invalid: tree 0, node 5"),
+        ([5, 4, 2, 2**31 - 1, 1, 0], "the trees from row 1 on are invalid: tree 0, node 3"),
+        ([5, 3, 2, 1, 1, 0], "the rows are not those that were written"),
+        ([5, 4, 2, 1, 1], "the trees from row 1 on are invalid: a forest of"),
+    ],
+)
+def test_forged_differences_are_refused(folder: Path, steps: list[int], words: str) -> None:
+    data = forged(folder / "forged", set_to("to_parent", 0, steps), old=False)
+    assert words in str(refused(folder / "forged.parquet", data))
 
 
 @pytest.mark.parametrize(
@@ -196,7 +220,7 @@ def test_somebody_elses_tool_may_write_our_files(folder: Path) -> None:
         (about_is(width="two"), "not a whole Parquet file of ours: invalid literal for int()"),
         (about_is(names=["MAX", "MAX"]), "not a whole Parquet file of ours"),
         (about_is(vocabulary=[]), "not a whole Parquet file of ours"),
-        (about_is(format=2), "this Parquet file was not written by Pomona (no metadata 'pomona')"),
+        (about_is(format=3), "this Parquet file was not written by Pomona (no metadata 'pomona')"),
         (about_is(fingerprint=None), "the file says None"),
         (lambda columns, about: about.clear(), "this Parquet file was not written by Pomona"),
     ],
@@ -228,3 +252,36 @@ def test_no_tree_is_ever_read_with_a_parent_before_its_child(folder: Path) -> No
             fine = True
         assert fine == oracles.is_forest(parents, [0, 6])
         assert corpus is None or corpus.forest.parent[:6].tolist() == parents
+
+
+def test_large_corpora_are_cut_into_row_groups(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row group is bounded by rows and by tokens or nodes; a row that is larger stands alone."""
+    corpus = pm.generate("orchard/medium/min-max", split="test-7", test=40)
+    entries = np.maximum(corpus.lengths, np.add.reduceat(np.diff(corpus.forest.start), np.arange(0, 80, 2)))
+    for rows, most in ((7, 10**9), (40, int(2.5 * entries.mean())), (40, 1)):
+        monkeypatch.setattr(parquet, "_MOST_ROWS", rows)
+        monkeypatch.setattr(parquet, "_MOST_ENTRIES", most)
+        path = pm.write(corpus, folder / "groups.parquet")
+        groups = [len(part) for part in parquet.parts(path)]
+        assert groups == [pq.ParquetFile(path).metadata.row_group(group).num_rows for group in range(len(groups))]
+        starts = np.cumsum([0, *groups])
+        for low, high in itertools.pairwise(starts):
+            assert high - low <= rows
+            assert high - low == 1 or entries[low:high].sum() <= most + entries.max()
+        assert (max(groups) > 1) == (most > 1)
+        assert rows_of(pm.read(path)) == rows_of(corpus)
+
+
+def test_parts_are_row_groups_and_the_last_is_checked(folder: Path) -> None:
+    corpus = pm.generate("orchard/medium/min-max", split="test-7", test=40)
+    path = pm.write((corpus[low : low + 15] for low in range(0, 40, 15)), folder / "parts.parquet")
+    pieces = list(parquet.parts(path))
+    assert [len(piece) for piece in pieces] == [15, 15, 10]
+    whole = pm.read(path)
+    assert rows_of(Corpus.concatenate(pieces)) == rows_of(corpus) == rows_of(whole)
+    assert whole.fingerprint == Fingerprint().update(whole).hexdigest() == corpus.fingerprint
+    forged(folder / "forged", set_to("values", 1, [9]))
+    reading = parquet.parts(folder / "forged")
+    assert len(next(reading)) == len(GROVE)
+    with pytest.raises(FormatError, match="the rows are not those that were written"):
+        next(reading)

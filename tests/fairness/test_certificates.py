@@ -31,6 +31,14 @@ def command(*arguments: object) -> Any:
     return CliRunner().invoke(app, ["certify", *map(str, arguments)])
 
 
+def test_a_task_with_fewer_rows_than_the_size_is_certified_whole() -> None:
+    few = ("--set", "train=60", "--set", "dev=10", "--set", "test=10")
+    done = command("listops/d20s", "--test", "listops/depth-generalisation", "--json", *few)
+    assert json.loads(done.stdout)["test"] == 2_000  # the default is the first 10,000
+    done = command("listops/d20s", "--test", "listops/depth-generalisation", "--size", 30, "--json", *few)
+    assert json.loads(done.stdout)["test"] == 30
+
+
 class TestTheValue:
     def test_the_papers_split(self) -> None:
         certificate = certify(FAIR, TEST)

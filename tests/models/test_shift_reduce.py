@@ -8,6 +8,7 @@ from itertools import chain
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from oracles_latent import cell_loss, grc, logits, shift_reduce, shift_reduce_by_steps, shift_reduce_loss
 from pomona.base.errors import SpecError
@@ -63,6 +64,9 @@ def assert_same_gradients(module, fast, slow):
         (Learning(sampled=3, greedy=False, policy=1.0, prior=0.5, prior_weight=0.02), {}),
         (Learning(sampled=0, policy=0.0, prior_weight=0.0, own=0.1), {}),
         (Learning(sampled=2, own=0.3), {"tied": False}),
+        (Learning(sampled=1, noise=0.7), {}),
+        (Learning(sampled=0, policy=0.0, prior_weight=0.0, own=0.1, noise=0.3), {"counters": 3}),
+        (Learning(), {"counters": 4}),
     ],
 )
 def test_trees_losses_and_gradients_are_those_of_the_list_twin(batch, learning, settings):
@@ -70,15 +74,46 @@ def test_trees_losses_and_gradients_are_those_of_the_list_twin(batch, learning, 
     module.begin_stage(learning)
     output = module(batch, torch.Generator().manual_seed(9))
     count = len(batch.flat) * 2 - len(batch)
-    uniform = torch.rand(learning.sampled, count, generator=torch.Generator().manual_seed(9), dtype=torch.double)
+    random = torch.Generator().manual_seed(9)
+    uniform = torch.rand(learning.sampled, count, generator=random, dtype=torch.double)
     draws = [[row.tolist() for row in some.split((2 * batch.lengths - 1).tolist())] for some in uniform]
     if learning.greedy:
         draws.insert(0, [None] * len(batch))
-    cell, policy, _ = shift_reduce_loss(module, sentences_of(batch), batch.targets.tolist(), draws)
+    noise = noise_of(module, batch, uniform, random) if learning.noise else None
+    cell, policy, _ = shift_reduce_loss(module, sentences_of(batch), batch.targets.tolist(), draws, noise)
     assert abs(output.loss - cell) < 1e-12
     assert abs(output.penalty - policy) < 1e-12
     assert policy.abs() > 1e-4
     assert_same_gradients(module, output.loss + output.penalty, cell + policy)
+
+
+def noise_of(module, batch, uniform, random):
+    """The noise of every tree: rows that are drawn after the steps, in the order of computing."""
+    greedy = np.full((int(module.learning.greedy), uniform.shape[1]), -1.0)
+    trees = len(greedy) + len(uniform)
+    before = random.get_state()
+    draws = np.concatenate([greedy, uniform.numpy()]).ravel()
+    sentences = np.tile(np.arange(len(batch)), trees)
+    stacks, tape = module.parse(batch, sentences, draws, module.words(), keep=False, random=random)
+    random.set_state(before)
+    rows = torch.randn(trees * int(batch.lengths.sum() - len(batch)), 6, generator=random).double()
+    known = dict(enumerate(range(tape.leaves)))  # trees by number
+    for number, (left, right) in enumerate(stacks.nodes.tolist()):
+        known[tape.leaves + number] = (known[left], known[right])
+    return {known[tape.leaves + number]: module.learning.noise * rows[number] for number in range(tape.count)}
+
+
+def test_noise_is_drawn_in_training_only(batch):
+    module = made().eval()
+    module.begin_stage(Learning(noise=0.5))
+    quiet = module(batch).logits
+    module.begin_stage(Learning())
+    assert torch.equal(module(batch).logits, quiet)
+    one, two = (module.train()(batch, torch.Generator().manual_seed(seed)).loss for seed in (1, 1))
+    assert one == two
+    module.begin_stage(Learning(noise=0.5, trees="left"))
+    one, two, other = (module(batch, torch.Generator().manual_seed(seed)).loss for seed in (1, 1, 2))
+    assert one == two != other
 
 
 def test_the_twin_of_the_benchmark_computes_the_same(batch):
@@ -90,8 +125,9 @@ def test_the_twin_of_the_benchmark_computes_the_same(batch):
     assert_same_gradients(module, output.loss + output.penalty, cell + policy)
 
 
-def test_in_evaluation_the_policy_is_greedy(batch):
-    module = made().eval()
+@pytest.mark.parametrize("counters", [0, 3])
+def test_in_evaluation_the_policy_is_greedy(batch, counters):
+    module = made(counters=counters).eval()
     output = module(batch)
     built = [shift_reduce(module, words, None) for words in sentences_of(batch)]
     assert (output.trees.arity == 2).astype(int).tolist() == list(chain(*(steps for _, steps, _ in built)))
@@ -100,9 +136,9 @@ def test_in_evaluation_the_policy_is_greedy(batch):
     assert torch.allclose(output.nodes[output.trees.start[1:] - 1], torch.stack([root for root, *_ in built]))
 
 
-@pytest.mark.parametrize("trees", ["left", "random"])
-def test_given_trees_are_composed_and_teach_the_policy_nothing(batch, trees):
-    module = made().train()
+@pytest.mark.parametrize(("trees", "counters"), [("left", 0), ("random", 0), ("left", 3)])
+def test_given_trees_are_composed_and_teach_the_policy_nothing(batch, trees, counters):
+    module = made(counters=counters).train()
     module.begin_stage(Learning(trees=trees))
     output = module(batch, torch.Generator().manual_seed(1))
     count = len(batch.flat) * 2 - len(batch)
@@ -119,16 +155,16 @@ def test_given_trees_are_composed_and_teach_the_policy_nothing(batch, trees):
 
 def by_coins(module, words, draws):
     """The root of the tree in which a choice reduces if its draw is below one half."""
-    fair = made()
+    fair = made(counters=module.settings.counters)
     fair.load_state_dict(module.state_dict())
     with torch.no_grad():
         fair.policy_out.weight.zero_()
         fair.policy_out.bias.zero_()
     _, steps, _ = shift_reduce(fair, words, draws)
-    stack, waiting = [], list(module.words()[words])
+    stack, waiting = [], list(nn.functional.pad(module.words()[words], (0, module.settings.counters)))
     for action in steps:
         stack[-2:] = [grc(module.cell, *stack[-2:])] if action else [*stack[-2:], waiting.pop(0)]
-    return stack[0]
+    return stack[0][: module.settings.width]
 
 
 def test_equal_pairs_are_scored_and_equal_nodes_computed_once(batch):
@@ -175,11 +211,11 @@ FEW = {"train": 3_000, "dev": 40, "test": 10}
 SHORT = [
     {"name": "flat", "steps": 12, "window": 2, "move_on": 0.01},
     {"name": "parser", "steps": 5, "look": 2},
-    {"name": "both to 12", "steps": 5},
+    {"name": "both to 12", "steps": 5, "settings": {"noise": 0.2}},
     {"name": "both to 20", "steps": 3},
     {"name": "own trees", "steps": 7, "look": 3},
 ]
-QUICK = Recipe("shift_reduce", {"width": 8}, data_settings=FEW, dev_rows=40, stages=tuple(SHORT))
+QUICK = Recipe("shift_reduce", {"width": 8, "counters": 2}, data_settings=FEW, dev_rows=40, stages=tuple(SHORT))
 
 
 @pytest.fixture(scope="module")
@@ -235,6 +271,7 @@ def test_stages_freeze_what_they_say(tmp_path, whole):
         ({"sampled": 0, "greedy": False}, "stage 'parser': .*at least one tree"),
         ({"prior": 1.0}, "stage 'parser': .*prior = 1.0"),
         ({"own": -1.0}, "stage 'parser': .*own = -1.0"),
+        ({"noise": -0.1}, "stage 'parser': .*noise = -0.1"),
         ({"samples": 3}, "stage 'parser': .*samples"),
     ],
 )
@@ -242,3 +279,8 @@ def test_wrong_settings_of_a_stage_are_named(tmp_path, told, words):
     with pytest.raises(SpecError, match=words):
         train(dataclasses.replace(QUICK, stages=("flat", {"name": "parser", "settings": told})), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_there_are_no_fewer_counters_than_none():
+    with pytest.raises(SpecError, match=r"counters = -1: must be 0 or more"):
+        MODELS.build("shift_reduce", {"counters": -1})

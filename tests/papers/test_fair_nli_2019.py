@@ -72,6 +72,18 @@ def test_a_row_is_trained_measured_and_written_down(tmp_path):
     assert found["runs"][0]["fair"] is True
 
 
+def test_a_run_counts_wherever_its_recipe_is_planned(tmp_path):
+    """A softmax and tanh are Table 3's own settings of CompTreeNTN: the other study need not train them again."""
+    ask = {"budget": "smoke", "rows": ["CompTreeNTN"], "where": ["Table 3"], "out": tmp_path / "results.json"}
+    reproduce("fair_nli_2019", **ask, folder=tmp_path / "runs")
+    found = reproduce("fair_nli_2019", **ask, folder=tmp_path / "none", train_missing=False)
+    cells = {(cell["where"], cell["row"], cell["column"]): cell["measured"] for cell in found["cells"]}
+    table = cells["Table 3", "CompTreeNTN", "test"]
+    assert table is not None
+    assert cells["inner questions", "CompTreeNTN", "test, softmax, tanh"] == table
+    assert cells["inner questions", "CompTreeNTN", "test, hidden, tanh"] is None
+
+
 def test_the_interval_is_student_s():
     plan = type("Plan", (), {"cell": lambda self, *a, **k: {}})()
     cell = paper._cell(plan, "Table 3", "CBoW", "test", (53.99, 0.27), [0.5, 0.6, 0.7])
@@ -192,19 +204,51 @@ def test_a_search_over_splits_chooses_by_the_mean_of_all_of_them():
     assert search.over_splits(fewer, "CBoW") == []
 
 
-def test_figure_5_is_judged_at_both_ends_of_redundancy():
-    says = "aligned trees ascend to perfect performance with redundancy"
+def figure_5(says, rows):
+    """A judge of the right panel: pairs of a ratio and a number that all these rows have, in two runs each."""
     claim = next(claim for claim in paper.FairNLI2019.claims if claim.says == says)
 
-    def verdict(*values):
-        rows = ("CompTreeNN", "CompTreeNTN")
+    def verdict(*values, rising=0):
         cells = [
             {"where": "Figure 5", "row": row, "column": f"test at rho {ratio}", "measured": value, "runs": 2,
-             "printed": None, "budget": "cpu"}
+             "printed": None, "budget": "cpu", "still_rising": rising}
             for ratio, value in values for row in rows
         ]  # fmt: skip
         return claim.judge(Measured({"cells": cells}))
 
+    return verdict
+
+
+def test_standard_models_that_still_rise_may_become_perfect():
+    rows = ("CBoW", "TreeNN", "LSTM encoder", "Attention LSTM")
+    verdict = figure_5("the standard models stay undistinguished with redundancy", rows)
+    assert verdict(("0", 50.0), ("3/4", 80.0)).verdict == REPRODUCED
+    assert verdict(("0", 50.0), ("3/4", 80.0), rising=2).verdict == UNDECIDED
+    assert verdict(("0", 50.0), ("3/4", 99.0), rising=2).verdict == NOT_REPRODUCED
+    assert "still rising in 2 of 2 runs" in verdict(("0", 50.0), ("3/4", 80.0), rising=2).reason
+
+
+def test_without_the_inner_questions_failing_is_what_the_paper_calls_so():
+    claim = next(one for one in paper.FairNLI2019.claims if one.where == "intermediate")
+
+    def found(value):
+        cells = [
+            {"where": "intermediate", "row": row, "column": "test at rho 0, label alone", "measured": value, "runs": 1,
+             "printed": None, "budget": "cpu"}
+            for row in recipes.ROWS
+        ]  # fmt: skip
+        return claim.judge(Measured({"cells": cells}))
+
+    assert found(53.9).verdict == REPRODUCED
+    assert "None is above 54.0" in found(53.9).reason
+    assert found(56.0).verdict == NOT_REPRODUCED
+    assert "The highest is above 54.0" in found(56.0).reason
+
+
+def test_figure_5_is_judged_at_both_ends_of_redundancy():
+    verdict = figure_5("aligned trees ascend to perfect performance with redundancy", ("CompTreeNN", "CompTreeNTN"))
+    assert verdict(("0", 80.0), ("3/4", 99.0), rising=2).verdict == REPRODUCED
+    assert verdict(("0", 80.0), ("3/4", 90.0), rising=2).verdict == UNDECIDED
     assert verdict(("0", 80.0), ("3/4", 99.0)).verdict == REPRODUCED
     assert "6 of 10 points in between have not been run" in verdict(("0", 80.0), ("3/4", 99.0)).reason
     assert verdict(("0", 80.0), ("1/8", 85.0), ("3/4", 90.0)).verdict == NOT_REPRODUCED

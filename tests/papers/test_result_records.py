@@ -14,7 +14,8 @@ from pomona.papers import fair_nli_2019  # noqa: F401
 from pomona.papers.fair_nli_2019.recipes import trials
 from pomona.papers.listops_2018.recipes import recipes as listops_recipes
 from pomona.papers.records import GAIN, Record, joined, recipe_key, rising, train_command, training
-from pomona.papers.reproduce import Plan, _kept_cells
+from pomona.papers.reproduce import Plan
+from pomona.papers.results import _kept_cells
 from pomona.training.recipe import Recipe
 
 RECIPE = Recipe("lstm", {"width": 48}, rows=1_000, epochs=4)

@@ -11,7 +11,7 @@ from oracles_tre import brute_force_additive, linear_programme, noisy_sums, plai
 from pomona.base.errors import MeasureError, SpecError
 from pomona.representations.tre import Derivations, ReconstructionWarning, tre
 from pomona.representations.tre.additive import fit_linear
-from pomona.representations.tre.design import Design
+from pomona.representations.tre.design import CHUNK, Design
 from pomona.representations.tre.distances import DISTANCES, CrossEntropy, distance_of
 from pomona.representations.tre.least_deviations import dual_bound, least_deviations
 
@@ -70,6 +70,21 @@ def test_any_signs_give_a_true_bound(seed: int) -> None:
     matrix, target = rng.integers(0, 2, size=(9, 3)).astype(float), rng.normal(size=(9, 1))
     bound = dual_bound(Design.from_dense(matrix), target, rng.uniform(-3, 3, size=(9, 1)))
     assert bound <= linear_programme(matrix, target[:, 0]) + 1e-9
+
+
+@given(st.integers(0, 1000), st.integers(1, 3))
+@settings(max_examples=8, deadline=None)
+def test_chunks_in_single_precision_are_as_exact_as_the_rows(seed: int, chunks: int) -> None:
+    """C'Y of many rows in single precision differs from the exact one by less than the rounding of the rows."""
+    rng = np.random.default_rng(seed)
+    items = chunks * CHUNK + int(rng.integers(1, 40))
+    row = np.repeat(np.arange(items), 3)
+    design = Design.from_entries(row, rng.integers(0, 7, size=len(row)), items, 7)
+    values, weight = rng.normal(size=(items, 5)).astype(np.float32), rng.uniform(0.5, 2.0, size=items)
+    for factor in (None, weight):
+        exact = design.transposed_times(values.astype(np.float64), factor)
+        size = design.transposed_times(np.abs(values).astype(np.float64), factor)
+        assert (np.abs(design.transposed_times(values, factor) - exact) <= 2e-6 * size).all()
 
 
 def test_squared_is_least_squares() -> None:

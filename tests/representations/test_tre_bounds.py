@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from oracles_tre import noisy_sums
 from pomona.representations.tre import Derivations, tre
 from pomona.representations.tre.additive import fit_linear
+from pomona.representations.tre.cosine import unit_sums
 from pomona.representations.tre.distances import Cosine
 from pomona.representations.tre.spectral import spectral_bound
 
@@ -58,3 +59,19 @@ def test_a_perfect_sum_is_optimal_under_cosine() -> None:
     fit = tre(np.array([words[x] + words[y] for x, y in trees]), trees)
     assert fit.bound.status == "optimal"
     assert fit.bound.lower_bound <= fit.score
+
+
+def test_no_bound_by_rank_alone_is_better() -> None:
+    """A subspace of this rank attains the spectral bound, so whatever closes more of the gap must use the counts."""
+    trees, rows = noisy_sums(550, 26, 64, seed=0)
+    counts = Derivations.of(trees).counts
+    sums, rank = unit_sums(rows, counts.distinct[1]), counts.rank
+    assert rank is not None
+    weight = np.linalg.norm(sums, axis=1)
+    for _ in range(60):
+        basis = np.linalg.eigh((sums / weight[:, None]).T @ sums)[1][:, -rank:]
+        weight = np.linalg.norm(sums @ basis, axis=1)
+    attained = 550 - weight.sum()
+    bound = spectral_bound(sums, 550, rank)
+    assert bound <= attained + 1e-9
+    assert attained - bound < 1e-3 * attained

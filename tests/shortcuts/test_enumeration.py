@@ -18,6 +18,7 @@ from pomona.data.corpus import Corpus
 from pomona.shortcuts import enumeration, truncation
 from pomona.shortcuts.effective_depth import effective_depth
 from pomona.shortcuts.ladder import ladder
+from pomona.shortcuts.lessons import FromCorpus
 from pomona.shortcuts.lookups import root_list
 from pomona.trees.forest import Forest
 from pomona.trees.operators import OPERATORS, Operator, define_operator
@@ -86,7 +87,7 @@ def test_truncated_evaluators_equal_the_slow_twin(grove: list[Any], shown: list[
     corpus, train = corpus_of(grove, leaves), corpus_of([*shown, *((name, "x0") for name in RULES)], leaves)
     if corpus is None or train is None:
         return
-    prior = enumeration.value_prior(train)
+    prior = FromCorpus(train, {}).prior(digits=False)
     table = {f"x{number}": leaves[number % len(leaves)] for number in range(4)}
     slow_prior = {
         name: {repr(value): (value, float(chance)) for value, chance in zip(values, chances, strict=True)}
@@ -115,8 +116,8 @@ def test_digits_have_the_same_answers_either_way(name: str) -> None:
         sources = [("orchard", "train"), ("orchard", "test-4")]
         chosen = {"operators": ("MIN", "LAST"), "branching": 0.3, "copying": 0.5, "iid": 0, **sizes}
     train, test = (pm.generate(task, split=split, **chosen) for task, split in sources)
-    exact = truncation.truncated(test, 4, truncation.value_prior(train))
-    found = enumeration.truncated(test, 4, enumeration.value_prior(train))
+    exact = truncation.truncated(test, 4, FromCorpus(train, {}).prior(digits=True))
+    found = enumeration.truncated(test, 4, FromCorpus(train, {}).prior(digits=False))
     assert (exact[:, 2] != exact[:, 4]).any()
     np.testing.assert_array_equal(np.array([*test.outcomes, -1])[found], exact)
 
@@ -139,7 +140,7 @@ def test_the_cost_is_bounded() -> None:
     train = Corpus.of_trees(Forest.from_nested([inner() for _ in range(500)]), operators=own)
     test = Corpus.of_trees(Forest.from_nested([("SUM7", *(inner() for _ in range(6)))]), operators=own)
     tried.clear()
-    prior = enumeration.value_prior(train)
+    prior = FromCorpus(train, {}).prior(digits=False)
     enumeration.truncated(test, 1, prior, own)
     *_, (values, chances) = prior.values()
     chance = dict(zip(values, chances, strict=True))

@@ -19,8 +19,8 @@ import pomona as pm
 from pomona.base.errors import MeasureError
 from pomona.data.task import TASKS
 from pomona.shortcuts import ladder as shortcuts
-from pomona.shortcuts import lookups as guessing
 from pomona.shortcuts import truncation
+from pomona.shortcuts.lessons import Counted, FromCorpus
 from pomona.tasks.orchard.task import answered
 from pomona.trees.links import copy_arguments
 from pomona.trees.operators import OPERATORS
@@ -95,7 +95,7 @@ def test_laws_of_operators(operator: str, weights: list[list[int]]) -> None:
 def test_truncation_is_exact(operators: tuple[str, ...]) -> None:
     """Answers are modes of the enumerated law, through COPYs too; enough levels give the right answers."""
     corpus = orchard("test-4", operators=operators, copying=0.5)[:30]
-    prior = truncation.value_prior(orchard("train", operators=operators, copying=0.5))
+    prior = FromCorpus(orchard("train", operators=operators, copying=0.5), {}).prior(digits=True)
     answers = truncation.truncated(corpus, 9, prior).reshape(len(corpus), 2, -1)
     handed = truncation.heuristic(corpus, 9, prior).reshape(len(corpus), 2, -1)
     for row, text in enumerate(corpus.texts):
@@ -250,7 +250,8 @@ def test_informations_of_the_users_own() -> None:
 
 
 def test_unseen_keys_fall_back_to_coarser_ones() -> None:
-    best, seen = guessing.most_frequent(np.array([0, 0, 0, 1]), np.array([2, 2, 1, 3]), np.array([1, 0, 2]))
+    keys, answers = np.array([0, 0, 0, 1], np.uint64), np.array([2, 2, 1, 3])
+    best, seen = Counted.of(keys, answers, np.ones(4, np.int64)).best(np.array([1, 0, 2], np.uint64))
     assert best[:2].tolist() == [3, 2]
     assert seen.tolist() == [True, True, False]
 

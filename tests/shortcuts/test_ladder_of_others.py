@@ -75,7 +75,7 @@ def test_sparse_counts_are_weighed_as_plain_ones_would_be() -> None:
     weights = optimize.minimize(loss, np.zeros(21), method="L-BFGS-B", options={"maxiter": 300}).x.reshape(7, 3)
     clipped = (np.clip(other, features.min(axis=0), features.max(axis=0)) - middle) / spread
     expected = np.argmax(np.column_stack([clipped, np.ones(50)]) @ weights, axis=1)
-    found = guessing._softmax(sparse.csr_array(features), answers, sparse.csr_array(other))
+    found = guessing._Softmax(sparse.csr_array(features), answers).answers_to(sparse.csr_array(other))
     assert (found == expected).mean() >= 0.96  # both stop before the very end
 
 

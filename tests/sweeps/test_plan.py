@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pomona.base.errors import SpecError
+from pomona.base.errors import FormatError, SpecError
 from pomona.sweeps.plan import LONGEST_NAME, Plan, Range
 
 GRID = {
@@ -107,6 +107,9 @@ def test_a_draw_is_inside_its_range(one: float, other: float, seed: int) -> None
         ({"runs": [{"modle": "lstm"}]}, "run 1 of the list has no 'modle'. Did you mean 'model'?"),
         ({"runs": [{"model": "lstm"}], "random": 3}, "a list of runs stands alone"),
         ({"random": -1}, "random = -1"),
+        ({"random": 10**30}, "at most 100,000"),
+        ({"seeds": 10**30}, "such as [0, 1, 2]; at most 100,000"),
+        ({"seeds": 60_000}, "the sweep has"),
     ],
 )
 def test_what_is_wrong_is_named(change: dict[str, Any], words: str) -> None:
@@ -117,7 +120,10 @@ def test_what_is_wrong_is_named(change: dict[str, Any], words: str) -> None:
 
 def test_a_file_that_is_no_plan_is_named(tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text("model = ")
-    with pytest.raises(SpecError, match=r"plan\.toml is no TOML file"):
+    with pytest.raises(FormatError, match=r"plan\.toml: this is not TOML"):
+        Plan.read(tmp_path / "plan.toml")
+    (tmp_path / "plan.toml").write_text("seeds = " + "9" * 5_000)
+    with pytest.raises(FormatError, match=r"plan\.toml: this TOML holds a number or a date that cannot be"):
         Plan.read(tmp_path / "plan.toml")
     (tmp_path / "plan.toml").write_text("modle = 1")
     with pytest.raises(SpecError, match=r"plan\.toml: a sweep has no 'modle'"):

@@ -5,44 +5,29 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import signal
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pomona.base.errors import RunError, SpecError
-from pomona.sweeps.local import Local
-from pomona.sweeps.on_slurm import Slurm, script, submit
+from pomona.sweeps.local import Ended, Local
 from pomona.sweeps.plan import Plan
 from pomona.sweeps.search import search
 from pomona.sweeps.sweep import DECLARATION, Progress, owned, sweep
 from pomona.sweeps.table import Table, read_table
-from pomona.sweeps.work import Order
-from pomona.training.loop import train
+from pomona.sweeps.work import RunOrder
+from pomona.training.recipe import Recipe
 from pomona.training.run import Run
+from sweeps_material import PLAN, SIZES, bits
 
-SIZES = {"train": 120, "dev": 40, "test": 30}
-PLAN: dict[str, Any] = {
-    "model": "lstm", "data": "listops/d20s", "set": SIZES, "seeds": 2,
-    "model_set": {"width": 8}, "recipe": {"epochs": 2, "rate": [0.001, 0.01], "dev_rows": 40, "longest": 40},
-}  # fmt: skip
 FAILING: dict[str, Any] = {**PLAN, "seeds": 1, "recipe": {**PLAN["recipe"], "rate": [0.001, 1e30]}}
-
-
-def bits(folder: Path) -> dict[str, bytes]:
-    return {path.parent.name: path.read_bytes() for path in sorted(folder.glob("*/last.safetensors"))}
-
-
-@pytest.fixture(scope="module")
-def one_by_one(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """The weights of every run of the plan, trained in this process."""
-    folder = tmp_path_factory.mktemp("alone")
-    for job in Plan.of(PLAN).jobs():
-        train(job.recipe, folder / job.name)
-    return bits(folder)
 
 
 @pytest.fixture(scope="module")
@@ -102,8 +87,6 @@ def test_the_same_call_again_does_nothing_and_a_larger_plan_only_what_is_new(
 
 
 def _ended(engine: Any, ordered: list[str]) -> list[Any]:
-    from pomona.sweeps.local import Ended
-
     told = getattr(engine, "told", 0)
     engine.told = len(ordered)
     return [Ended(name, None) for name in ordered[told:]]
@@ -148,8 +131,28 @@ def test_a_worker_that_always_dies_is_given_up(tmp_path: Path, monkeypatch: pyte
     assert all("its worker process ended by exit status 1" in error for error in table.failed.values())
 
 
+def test_a_run_that_a_worker_of_a_killed_sweep_still_trains_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed alone, a sweep leaves its workers, which finish their run; given again, it must not call it failed."""
+    recipe = Plan.of({**PLAN, "seeds": 1}).jobs()[0].recipe
+    tries: list[int] = []
+
+    def busy(seconds: float) -> None:
+        tries.append(1)
+        if len(tries) == 3:
+            holding.close()
+
+    monkeypatch.setattr("pomona.sweeps.work.time", SimpleNamespace(sleep=busy))
+    with ExitStack() as holding:
+        holding.enter_context(Run.open(tmp_path / "run", recipe).locked())
+        RunOrder(str(tmp_path / "run"), recipe.plain).do()
+    assert len(tries) == 3
+    assert Run.read(tmp_path / "run").finished
+
+
 def test_two_sweeps_do_not_share_a_folder(tmp_path: Path) -> None:
-    with owned(tmp_path), pytest.raises(RunError, match="another sweep is working in"):
+    with owned(tmp_path), pytest.raises(RunError, match="another command is working in"):
         sweep(PLAN, tmp_path, workers=1)
 
 
@@ -162,31 +165,6 @@ def test_a_wrong_name_is_an_error_before_anything_is_started(tmp_path: Path) -> 
         sweep(PLAN, tmp_path / "runs", on="cloud")  # type: ignore[arg-type]
     with pytest.raises(RunError, match="is no folder of runs"):
         read_table(tmp_path / "nothing")
-
-
-# -- elsewhere -------------------------------------------------------------------------------------------------------
-
-
-def test_ray_gives_the_same_bits(tmp_path: Path, one_by_one: dict[str, bytes]) -> None:
-    import ray
-
-    table = sweep({**PLAN, "seeds": 1}, tmp_path / "runs", on="ray", workers=2, evaluate=["test"])
-    assert not ray.is_initialized()  # it was started here, so it is stopped here
-    found = bits(tmp_path / "runs")
-    assert len(found) == 2
-    assert found.items() <= one_by_one.items()
-    assert all(line.scores["test"].runs == 1 for line in table.lines)
-
-
-def test_slurm_gets_one_task_for_each_run(tmp_path: Path) -> None:
-    orders = [Order(str(tmp_path / job.name), job.recipe.plain) for job in Plan.of(PLAN).jobs()]
-    text = script(orders, tmp_path, Slurm(partition="cpu", hours=2.5, at_once=3))
-    assert "#SBATCH --array=0-3%3" in text
-    assert "#SBATCH --partition=cpu" in text
-    assert "#SBATCH --time=150" in text
-    assert "OMP_NUM_THREADS=1" in text
-    with pytest.raises(RunError, match="there is no Slurm here"):
-        submit(orders, tmp_path, Slurm())
 
 
 # -- the command -----------------------------------------------------------------------------------------------------
@@ -212,6 +190,19 @@ def test_the_command_reads_values_ranges_and_files(tmp_path: Path, monkeypatch: 
     script = _call("sweep", "plan.toml", "--on", "slurm", "--dry-run", "--out", "runs", *small)
     assert "#SBATCH --array=0-5%6\n" in script
     assert "2 of 2" not in _call("sweep", "show", "runs")
+
+
+def test_an_address_without_ray_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.testing import CliRunner
+
+    from pomona.cli.main import app
+
+    monkeypatch.chdir(tmp_path)
+    for words in (["sweep", "--model", "lstm"], ["reproduce", "listops_2018", "--at-once", "2"]):
+        done = CliRunner().invoke(app, [*words, "--address", "head:6379"])
+        assert done.exit_code == 2
+        assert "used with --on ray" in " ".join(done.output.replace("│", " ").split())
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_command_shows_the_table(swept: tuple[Path, Table, list[Progress]]) -> None:
@@ -269,6 +260,63 @@ def test_a_search_that_was_killed_resumes_the_run_it_was_at(
             search(Plan.of(ranges), tmp_path / "runs", 1, workers=1)
     table = search(Plan.of(ranges), tmp_path / "runs", 1, workers=1)
     assert [line.finished for line in table.lines] == [1]
+
+
+class Played:
+    """An engine without training: runs reach what they are told on dev, and the opposite on test."""
+
+    slots = 1
+
+    def __init__(self, reached: list[float]) -> None:
+        self.reached, self.orders, self.cancelled, self.polls = reached, [], [], 0
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        pass
+
+    def submit(self, order: Any) -> None:
+        self.orders.append(order)
+        self.polls = 0
+        entry = {"loss": 1.0, "train": 0.5, "rate": 0.1, "dev": self.reached[len(self.orders) - 1]}
+        run = Run.open(order.folder, Recipe.from_settings(order.recipe))
+        run.write_curve([{"epoch": epoch, **entry} for epoch in range(2)])
+        run.add_scores("test", {"accuracy": 1 - entry["dev"]})
+
+    def poll(self, seconds: float) -> list[Any]:
+        self.polls += 1
+        if self.polls == 1:  # it is still running, and can be looked at
+            return []
+        run = Run.read(self.orders[-1].folder)
+        run.write("summary.json", {"best_epoch": 0, "dev": run.curve[-1]["dev"]})
+        return [Ended(self.orders[-1].name, None)]
+
+    def cancel(self, name: str) -> None:
+        self.cancelled.append(name)
+
+
+def test_a_search_stops_what_is_below_the_median_on_dev_and_never_looks_at_test(tmp_path: Path) -> None:
+    import optuna
+
+    ranges = {**PLAN, "seeds": 1, "recipe": {**PLAN["recipe"], "rate": {"low": 1e-4, "high": 1e-1}}}
+    engine = Played([0.3, 0.4, 0.5, 0.6, 0.7, 0.1, 0.8])
+    table = search(Plan.of(ranges), tmp_path / "runs", 7, on=engine, evaluate=["test"])
+    assert engine.cancelled == [engine.orders[5].name]  # 0.1, after five trials with a median of 0.5
+    assert table.best is not None
+    assert table.best.dev is not None
+    assert table.best.dev.value == 0.8
+    store = optuna.storages.journal.JournalFileBackend(str(tmp_path / "runs" / "trials.log"))
+    study = optuna.load_study(study_name="pomona", storage=optuna.storages.JournalStorage(store))
+    assert [trial.value for trial in study.trials if trial.state.name == "COMPLETE"] == [0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
+
+
+def test_a_search_ends_when_everything_is_tried(swept: tuple[Path, Table, list[Progress]], tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    shutil.copytree(swept[0], tmp_path / "runs")
+    table = search(Plan.of({**PLAN, "seeds": 1}), tmp_path / "runs", 20, workers=1, watch=seen.append)
+    assert len(table.lines) == 2  # there are no more combinations
+    assert not seen  # both runs are finished: nothing was trained
 
 
 def test_a_search_without_anything_to_choose_is_an_error(tmp_path: Path) -> None:

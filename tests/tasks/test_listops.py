@@ -57,7 +57,7 @@ def test_compiled_draws_equal_the_recursive_twin(task: ListOps, seed: int, first
                 (slow.dependency(tree), task.dependency),
             )
         ]
-        if all(fits):
+        if all(fits) and (" " in shown or shown not in map(slow.text, expected.values())):  # a digit only once
             expected[number] = tree
     found = task.scan(key, first, 40)
     assert found.numbers.tolist() == list(expected)

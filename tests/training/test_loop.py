@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -152,6 +153,14 @@ def test_a_finished_run_is_left_as_it_is(whole):
     before = {path.name: path.stat().st_mtime_ns for path in whole.folder.iterdir()}
     train(SMALL, whole.folder)
     assert {path.name: path.stat().st_mtime_ns for path in whole.folder.iterdir()} == before
+
+
+def test_a_run_that_was_killed_after_its_summary_loses_its_state(tmp_path, whole):
+    """The state of a finished run is of no use; a kill between the last two steps leaves it behind."""
+    folder = shutil.copytree(whole.folder, tmp_path / "run")
+    (folder / "state.safetensors").write_bytes(b"")
+    train(SMALL, folder)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(path.name for path in whole.folder.iterdir())
 
 
 def test_another_seed_is_another_run(tmp_path, whole):

@@ -76,6 +76,10 @@ class RunError(PomonaError):
     """A run folder that belongs to another recipe, cannot be written, or cannot be resumed."""
 
 
+class RunInUseError(RunError):
+    """Another process is training in the folder; later it can be opened."""
+
+
 class MissingPackageError(PomonaError, ImportError):
     """A package that only some parts need and that is not installed; the message says how to install it."""
 

@@ -97,11 +97,16 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """Write a JSON document, completely or not at all. Characters that UTF-8 lacks are written as JSON escapes."""
+    """Write a JSON document, completely or not at all."""
+    write_bytes(path, json_document(value))
+
+
+def json_document(value: Any) -> bytes:
+    """A value as JSON for people. Characters that UTF-8 lacks are escapes; NaN and Infinity are a ValueError."""
     text = json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
     if any("\ud800" <= character <= "\udfff" for character in text):
         text = json.dumps(value, indent=2, allow_nan=False) + "\n"
-    write_bytes(path, text.encode())
+    return text.encode()
 
 
 def is_left_over(path: Path) -> bool:
@@ -292,17 +297,40 @@ def read_bytes(path: str | Path) -> bytes:
         raise FormatError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from error
 
 
-def unix_lines(data: bytes) -> bytes:
+def unix_lines(data: bytes, *, first: bool = True) -> bytes:
     """Text as Unix writes it: without a byte order mark, and with LF at the end of lines that end in CR LF.
 
-    Lines and columns of what is left are those that an editor shows.
+    Lines and columns of what is left are those that an editor shows. Only the `first` part of a text can have the mark.
     """
-    return data.removeprefix(BYTE_ORDER_MARK).replace(b"\r\n", b"\n")
+    if first:
+        data = data.removeprefix(BYTE_ORDER_MARK)
+    return data.replace(b"\r\n", b"\n") if b"\r" in data else data
 
 
 def read_lines(path: str | Path) -> bytes:
     """The whole of a text file, written on any system; what follows sees `unix_lines`."""
     return unix_lines(read_bytes(path))
+
+
+def line_blocks(path: str | Path, size: int = 1 << 22) -> Iterator[bytes]:
+    """A text file, written on any system, in blocks of about `size` bytes: whole lines, each ended by a newline.
+
+    Together they are `read_lines`, with a newline at the end of the last line. An empty file is one empty line.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            waiting, first = [file.read(len(BYTE_ORDER_MARK)).removeprefix(BYTE_ORDER_MARK)], True
+            while piece := file.read(size):
+                cut = piece.rfind(b"\n") + 1
+                if cut:
+                    yield unix_lines(b"".join([*waiting, piece[:cut]]), first=False)
+                    waiting, first = [], False
+                waiting.append(piece[cut:])
+            rest = unix_lines(b"".join(waiting), first=False)
+            if rest or first:
+                yield rest if rest.endswith(b"\n") else rest + b"\n"
+    except (OSError, ValueError) as error:
+        raise FormatError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from error
 
 
 def read_text(path: str | Path) -> str:
@@ -318,6 +346,20 @@ def read_text(path: str | Path) -> str:
 def read_json(path: str | Path) -> Any:
     """The value of a JSON document, or an error that says why not."""
     return parse_json(read_text(path), path)
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """The tables of a TOML document, or an error that says why not."""
+    import tomllib
+
+    try:
+        return tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise FormatError(f"this is not TOML: {error}", path=path) from None
+    except RecursionError:
+        raise FormatError("this TOML is nested too deeply", path=path) from None
+    except ValueError:  # Python reads whole numbers of at most 4,300 digits; a date may have no such day
+        raise FormatError("this TOML holds a number or a date that cannot be", path=path) from None
 
 
 def parse_json(text: str, path: str | Path, line: int | None = None) -> Any:

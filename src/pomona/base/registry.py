@@ -23,8 +23,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any, Generic, TypeVar, get_type_hints
+from typing import Any, Generic, TypeVar, cast, get_type_hints
 
 from pomona.base.errors import SpecError, did_you_mean
 
@@ -200,7 +201,7 @@ def validated(kind: type[T], settings: Mapping[str, Any], name: str) -> T:
     import pydantic
 
     try:
-        return pydantic.TypeAdapter(kind).validate_python(dict(settings))
+        return cast(T, _checker(cast(Any, kind)).validate_python(dict(settings)))
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "settings"
@@ -208,12 +209,23 @@ def validated(kind: type[T], settings: Mapping[str, Any], name: str) -> T:
         raise SpecError(f"{name}: {place} = {given}: {why}") from None
 
 
+@cache
+def _checker(kind: type) -> Any:
+    """Pydantic's checker of a dataclass, which takes milliseconds to make: ten times as long as to use."""
+    import pydantic
+
+    return pydantic.TypeAdapter(kind)
+
+
+_hints = cache(get_type_hints)
+
+
 def _of_their_types(kind: type, settings: Mapping[str, Any]) -> dict[str, Any] | None:
     """The settings, if each is a number, text or truth value of exactly its field's type; else None.
 
     These need no conversion, and so not Pydantic, whose import takes a tenth of a second.
     """
-    hints = get_type_hints(kind) if settings else {}
+    hints = _hints(kind) if settings else {}
     plain: dict[str, Any] = {}
     for name, value in settings.items():
         hint = hints.get(name)
@@ -234,10 +246,17 @@ def settings_of(instance: Any) -> dict[str, Any]:
 
 def plain_setting(value: Any) -> Any:
     """The value of a setting as JSON has it."""
+    try:
+        return _plain(value)
+    except RecursionError:
+        raise SpecError("a setting is nested too deeply") from None
+
+
+def _plain(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
-        return [plain_setting(item) for item in value]
+        return [_plain(item) for item in value]
     if isinstance(value, Mapping):
-        return {str(key): plain_setting(item) for key, item in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise SpecError(f"a setting holds numbers, strings and lists of them; got {value!r}")

@@ -62,6 +62,13 @@ Settings = Annotated[
     typer.Option("--set", help="A setting of the task, for example branching=0.3 (pomona ls TASK); repeatable."),
 ]
 Size = Annotated[int | None, typer.Option("--size", help="How many examples of each split: the first ones.", min=1)]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers", min=1, show_default="one for each core; without shards, 1",
+        help="How many processes share the work on shards, or threads without; the result does not depend on it.",
+    ),
+]  # fmt: skip
 Train = Annotated[
     str,
     typer.Option("--train", help="What baselines learn from: a task, a file or a folder. Default: the train split."),
@@ -99,6 +106,17 @@ Training = Annotated[
         "--recipe", help="A setting of the training, as epochs=20 (pomona ls recipe), or a .toml or .json file."
     ),
 ]
+On = Annotated[str, typer.Option("--on", help="Where: local, ray or slurm.")]
+Address = Annotated[
+    str, typer.Option("--address", help="Of a running Ray cluster; without it, Ray is started here.")
+]
+AtOnce = Annotated[
+    int | None, typer.Option("--at-once", help="How many runs at a time. Default: one for each core.", min=1)
+]
+Track = Annotated[
+    list[str] | None,
+    typer.Option("--track", help="Also show learning curves elsewhere: tensorboard; repeatable."),
+]
 Import = Annotated[
     list[str] | None,
     typer.Option(
@@ -131,6 +149,12 @@ GONE: dict[str, dict[str, str]] = {  # by command: what would mean something els
     verb: {"--seed": "the draw of the data is --data-seed now; the weights are those of the run"}
     for verb in ("evaluate", "compare")
 }
+
+
+def need_ray(on: str, address: str) -> None:
+    """An error for the address of a Ray cluster that would not be used."""
+    if address and on != "ray":
+        raise typer.BadParameter(f"the cluster at {address} is used with --on ray; add it", param_hint="--address")
 
 
 def todays(verb: str, words: list[str]) -> list[str]:
@@ -174,19 +198,14 @@ def pair_text(name: str, value: Any) -> str:
 def settings_file(path: str) -> dict[str, Any]:
     """The settings in a TOML or JSON file."""
     from pomona.base.errors import FormatError
-    from pomona.base.files import parse_json, read_text
+    from pomona.base.files import read_json, read_toml
 
     if path.lower().endswith(".json"):
-        content = parse_json(read_text(path), path)
+        content = read_json(path)
         if not isinstance(content, dict):
             raise FormatError("this is not an object of settings", path=path)
         return content
-    import tomllib
-
-    try:
-        return tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
-        raise FormatError(f"this is not TOML: {error}", path=path) from None
+    return read_toml(path)
 
 
 def is_settings_file(text: str) -> bool:

@@ -126,8 +126,8 @@ def progress(label: str, total: int | None, *, quiet: bool = False) -> Iterator[
         yield lambda done: bar.advance(job, done)
 
 
-def bars(values: Sequence[float] | Any, *, rows: int = 16, width: int = 50) -> list[str]:
-    """A histogram as lines of text, lowest values first.
+def bars(values: Sequence[float] | Any, times: Any = None, *, rows: int = 16, width: int = 50) -> list[str]:
+    """A histogram as lines of text, lowest values first; each value counts once, or so many `times`.
 
     >>> for line in bars([0, 0, 0, 1, 1, 2], rows=3, width=6): print(line)
         0 │██████ 3
@@ -140,7 +140,7 @@ def bars(values: Sequence[float] | Any, *, rows: int = 16, width: int = 50) -> l
     if not len(numbers):
         return []
     step = max(1, int(np.ceil((numbers.max() + 1e-9) / rows)))
-    counts = np.bincount((numbers // step).astype(int))
+    counts = np.bincount((numbers // step).astype(int), times).astype(int)
     unit = counts.max() / width
     lines = []
     for bin_number, count in enumerate(counts.tolist()):

@@ -36,9 +36,11 @@ from pomona.trees.forest import Forest, gather
 from pomona.trees.operators import OPERATORS, LeafValues, Operator, dependency, dependency_of, evaluate, needs_values
 from pomona.trees.values import distinct, labels_of, position_type, renumber, value_of_text
 
+_PIECE = 1 << 14  # positions hashed at a time
+
 # The parts of an example in files; the columns that a task adds must have other names.
 FIELDS = {
-    "id", "tokens", "text", "target", "tree", "trees", "symbols", "parents", "values", "links",
+    "id", "tokens", "text", "target", "tree", "trees", "symbols", "parents", "to_parent", "values", "links",
     "length", "nesting", "dependency",
 }  # fmt: skip
 
@@ -263,7 +265,8 @@ class Corpus:
             depths = dependency_of(self.forest, self.values, self.outcomes)
         else:
             numbers = [out if type(out) is int else position for position, out in enumerate(self.outcomes)]
-            depths = dependency(self.forest, np.array(numbers, np.int64)[self.values])
+            own = numbers == list(range(len(numbers)))  # each number stands at its own position
+            depths = dependency(self.forest, self.values if own else np.array(numbers, np.int64)[self.values])
         roots = depths[self.forest.root].reshape(len(self), self.width)
         if self.values.min(initial=0) < 0 or depths.max(initial=0) > len(depths):
             doubtful = np.zeros(len(self.forest), np.bool_)
@@ -287,7 +290,7 @@ class Corpus:
         words = np.array(self.vocabulary, object)[self.tokens].tolist()
         return [" ".join(words[low:high]) for low, high in itertools.pairwise(self.token_start.tolist())]
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over the content of all rows."""
         return Fingerprint().update(self).hexdigest()
@@ -318,13 +321,13 @@ class Fingerprint:
         rows = np.empty((len(corpus), 2), "<i8")
         rows[:, 0], rows[:, 1] = corpus.lengths, corpus.width
         put["rows"].update(rows.data)
-        put["tokens"].update(codes(corpus.vocabulary)[corpus.tokens].astype("<u8", copy=False).data)
+        _put(put["tokens"], codes(corpus.vocabulary), corpus.tokens)
         outcome = np.append(codes(tuple(repr(out) for out in corpus.outcomes)), np.uint64(0))  # -1 reads the last entry
-        put["targets"].update(np.ascontiguousarray(outcome[corpus.targets].astype("<u8", copy=False)).data)
-        put["values"].update(outcome[corpus.values].astype("<u8", copy=False).data)
-        put["symbols"].update(codes(corpus.forest.names)[corpus.forest.symbol].astype("<u8", copy=False).data)
-        put["trees"].update(corpus.forest.parent.astype("<i4", copy=False).data)
-        quoting = np.flatnonzero(corpus.forest.links)
+        _put(put["targets"], outcome, corpus.targets.ravel())
+        _put(put["values"], outcome, corpus.values)
+        _put(put["symbols"], codes(corpus.forest.names), corpus.forest.symbol)
+        put["trees"].update(np.ascontiguousarray(corpus.forest.parent, "<i4").data)
+        quoting = np.flatnonzero(() if corpus.forest.link is None else corpus.forest.link)
         if len(quoting):  # only these, so that a piece without links adds nothing
             links = self._columns.setdefault("links", hashlib.sha256())
             links.update(np.stack([self._nodes + quoting, corpus.forest.links[quoting]], axis=1).astype("<i8").data)
@@ -332,10 +335,21 @@ class Fingerprint:
         return self
 
     def hexdigest(self) -> str:
+        return self.joined({name: column.digest() for name, column in self._columns.items()})
+
+    @staticmethod
+    def joined(columns: Mapping[str, bytes]) -> str:
+        """The fingerprint of all columns, from the digest of each."""
         whole = hashlib.sha256(b"pomona corpus 1")
-        for name in sorted(self._columns):
-            whole.update(name.encode() + self._columns[name].digest())
+        for name in sorted(columns):
+            whole.update(name.encode() + columns[name])
         return whole.hexdigest()
+
+
+def _put(digest: Any, table: npt.NDArray[np.uint64], positions: Ints) -> None:
+    """Add the code of each position to a digest, in pieces that stay in the processor's cache."""
+    for low in range(0, len(positions), _PIECE):
+        digest.update(np.take(table, positions[low : low + _PIECE]).astype("<u8", copy=False).data)
 
 
 @lru_cache(maxsize=256)

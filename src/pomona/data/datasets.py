@@ -5,13 +5,15 @@
     dataset.corpus("test")                  its rows, after a check that they are those that the manifest lists
 
 The manifest has the task, its settings and seed, and for each split the files (names inside the folder), rows, labels
-and fingerprint. While `generate` writes, the manifest is marked as unfinished, so that a folder with files of two draws
-is never taken for a dataset. A folder without a manifest whose files are called train, dev, test is a dataset, too.
+and fingerprint. A split in shards (`data.shards`) has rows and fingerprint of each of them, too. While `generate`
+writes, the manifest is marked as unfinished, so that a folder with files of two draws is never taken for a dataset. A
+folder without a manifest whose files are called train, dev, test is a dataset, too.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,7 +30,9 @@ from pomona.data.task import TASKS
 
 MANIFEST = "manifest.json"
 UNFINISHED = "unfinished"
-_SPLIT = {"files": [TEXT], "rows?": COUNT, "fingerprint?": TEXT}
+_SHARD_NAME = re.compile(r"-\d{5}-of-\d{5}$")
+_SHARD = {"file": TEXT, "rows": COUNT, "fingerprint": TEXT}
+_SPLIT = {"files?": [TEXT], "shards?": [_SHARD], "rows?": COUNT, "fingerprint?": TEXT}
 _SAME = ("name", "seed", "settings", "version")  # what two manifests of one dataset have in common
 
 
@@ -57,7 +61,7 @@ class Dataset:
             )
         # Older manifests have the path as it was typed; the files are always in the folder itself.
         files = {
-            split: tuple(folder / PurePath(name).name for name in about["files"]) for split, about in splits.items()
+            split: tuple(folder / PurePath(name).name for name in _names(about)) for split, about in splits.items()
         }
         return cls(folder, files, manifest)
 
@@ -75,6 +79,8 @@ class Dataset:
         if split not in self.files:
             message = f"this dataset has no split {split!r}. {did_you_mean(split, self.files)}"
             raise FormatError(message, path=self.folder)
+        if "shards" in self.about(split):
+            raise FormatError(f"the split {split!r} is in shards, not in one file", path=self.folder)
         order = {".parquet": 0, ".jsonl": 1}
         return min(self.files[split], key=lambda path: order.get(path.suffix, 2))
 
@@ -109,9 +115,26 @@ class Dataset:
 
 
 def _is_split(about: Any) -> bool:
-    if fault(about, _SPLIT) or not about["files"]:
-        return False
-    return all(PurePath(name).name for name in about["files"])
+    return not fault(about, _SPLIT) and bool(_names(about)) and all(PurePath(name).name for name in _names(about))
+
+
+def _names(about: Mapping[str, Any]) -> list[str]:
+    """The names of a split's files: the same rows in several formats, or one shard each."""
+    return [shard["file"] for shard in about["shards"]] if "shards" in about else list(about.get("files", ()))
+
+
+def _is_shard(file: Path, split: str) -> bool:
+    """Whether a file is called as a shard of this split is; a manifest may list anything."""
+    return file.suffix == ".parquet" and _SHARD_NAME.sub("", file.stem) == split != file.stem
+
+
+def _base_names(files: Iterable[Path]) -> list[str]:
+    return [file.name for file in files]
+
+
+def is_same(manifest: Mapping[str, Any], about: Mapping[str, Any]) -> bool:
+    """Whether a manifest is of the same task, settings and seed."""
+    return all(manifest.get(key) == about[key] for key in _SAME)
 
 
 def _by_name(folder: Path) -> dict[str, tuple[Path, ...]]:
@@ -153,7 +176,8 @@ def compared(folder: Path, corpora: Iterable[tuple[Path, Corpus]]) -> Iterator[t
     listed = {file for paths in dataset.files.values() for file in paths}
     splits = {*_declared(dataset.manifest), *dataset.splits}
     for file in sorted(known.keys() - listed):
-        if PurePath(FORMATS.stem(file)).name in splits:
+        stem = PurePath(FORMATS.stem(file)).name
+        if stem in splits or _SHARD_NAME.sub("", stem) in splits:
             yield file, f"{MANIFEST} does not list this file: it is of another draw, or was put here by hand"
 
 
@@ -178,12 +202,14 @@ def rewriting(folder: Path, about: Mapping[str, Any]) -> Iterator[dict[str, Any]
     files = _state(folder)
     before = read_bytes(path) if kind_of(path) == "file" else None
     splits: dict[str, Any] = {}
+    stale: dict[str, tuple[Path, ...]] = {}  # shards of the manifest that is replaced
     if before is not None:
         with suppress(FormatError):
             old = Dataset.read(folder)
-            if all(old.manifest.get(key) == about[key] for key in _SAME):
+            stale = {split: old.files[split] for split in old.splits if "shards" in old.about(split)}
+            if is_same(old.manifest, about):
                 splits = {
-                    split: {**old.about(split), "files": [file.name for file in old.files[split]]}
+                    split: {**old.about(split), **({} if split in stale else {"files": _base_names(old.files[split])})}
                     for split in old.splits
                     if all(kind_of(file) == "file" for file in old.files[split])
                 }
@@ -198,10 +224,16 @@ def rewriting(folder: Path, about: Mapping[str, Any]) -> Iterator[dict[str, Any]
         raise
     for split, new in manifest["splits"].items():
         old_files = splits.get(split, {}).get("files", [])
-        if old_files and splits[split].get("fingerprint") == new["fingerprint"]:  # the same rows in further formats
+        # the same rows in further formats
+        if old_files and "files" in new and splits[split].get("fingerprint") == new["fingerprint"]:
             new["files"] = list(dict.fromkeys([*old_files, *new["files"]]))
+    written = {name for new in manifest["splits"].values() for name in _names(new)}
+    old_shards = [file for split in manifest["splits"] for file in stale.get(split, ()) if _is_shard(file, split)]
+    replaced = [file for file in old_shards if file.name not in written]
     manifest["splits"] = {**splits, **manifest["splits"]}
     write_json(path, manifest)
+    for file in replaced:
+        file.unlink(missing_ok=True)
 
 
 def _state(folder: Path) -> dict[str, tuple[int, int]]:

@@ -3,16 +3,14 @@
     {"type": "MAX", "value": 9, "children": [{"type": "2", "value": 2}, {"type": "9", "value": 9}]}
     {"type": "MAX", "value": 9, "children": [{"value": 2}, {"value": 9}]}                            the same tree
 
-`lines_of` writes trees, `Nodes` collects them as they are read and checks every node; `nodes.forest()` is the result.
-The schema is in `pomona.data.formats.jsonl`. Nothing here recurses, so any depth can be written and read.
+`Nodes` collects trees as they are read and checks every node; `nodes.forest()` is the result. The schema is in
+`pomona.data.formats.jsonl`, and `pomona.data.json_text` writes it. Nothing here recurses, so any depth can be read.
 """
 
 from __future__ import annotations
 
-import itertools
-import json
 import reprlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,58 +19,19 @@ import numpy.typing as npt
 from pomona.base.arrays import Ints
 from pomona.base.compiled import compiled
 from pomona.base.errors import FormatError
-from pomona.data.corpus import Corpus
-from pomona.trees import brackets
 from pomona.trees.forest import Forest
-from pomona.trees.values import Interner, Value, from_json, natural_order, position_type, renumber
+from pomona.trees.values import Interner, from_json, position_type
 
 Wrong: TypeAlias = Callable[..., FormatError]  # turns a message into an error with file and line
 VALUE = "true, false, a whole number of 64 bits, a finite number, a string, a list of such values, or null"
 _SIMPLE = {int, str, type(None)}
 
 
-# -- writing -----------------------------------------------------------------------------------------------------------
-
-
-def lines_of(corpus: Corpus, outcomes: list[str]) -> list[str]:
-    """Each tree of a corpus as a JSON object; `outcomes` are the texts of the values, the last for unknown values."""
-    types = [json.dumps(name, ensure_ascii=False) for name in corpus.forest.names]
-    heads = [
-        f'{{"type": {types[symbol]}, "value": {outcomes[value]}' + (f', "link": {link}' if link else "")
-        for symbol, value, link in zip(
-            corpus.forest.symbol.tolist(), corpus.values.tolist(), corpus.forest.links.tolist(), strict=True
-        )
-    ]
-    step, kind, start = brackets.walk(corpus.forest)
-    return list(_objects(heads, step.tolist(), kind.tolist(), start.tolist()))
-
-
-def _objects(heads: list[str], step: list[int], kind: list[int], start: list[int]) -> Iterator[str]:
-    """Each tree as nested objects, in reading order."""
-    for low, high in itertools.pairwise(start):
-        pieces: list[str] = []
-        after_sibling = False
-        for position in range(low, high):
-            if kind[position] == brackets.CLOSE:
-                pieces.append("]}")
-                after_sibling = True
-                continue
-            if after_sibling:
-                pieces.append(", ")
-            pieces.append(heads[step[position]])
-            after_sibling = kind[position] == brackets.LEAF
-            pieces.append("}" if after_sibling else ', "children": [')
-        yield "".join(pieces)
-
-
-# -- reading -----------------------------------------------------------------------------------------------------------
-
-
 class Nodes:
     """The trees read so far, the nodes of each in reverse post-order: root first, last child before first."""
 
-    def __init__(self) -> None:
-        self.names, self.outcomes = Interner(), Interner([None])  # an unknown value is number 0
+    def __init__(self, names: Interner, outcomes: Interner) -> None:
+        self.names, self.outcomes = names, outcomes  # an unknown value is number 0
         self.symbol: list[int] = []
         self.arity: list[int] = []
         self.value: list[int] = []
@@ -142,11 +101,6 @@ class Nodes:
             np.array(self.link, np.int32)[turned] if any(self.link) else None,
         )
         return forest, np.array(self.value, np.int64)[turned]
-
-    def ordered(self, *columns: Ints) -> tuple[tuple[Value, ...], list[npt.NDArray[Any]]]:
-        """The outcomes in natural order, and the columns renumbered to positions in that order."""
-        table = natural_order(self.outcomes.table[1:])
-        return table, [renumber(column, self.outcomes.table, table, position_type(len(table))) for column in columns]
 
 
 def is_value(value: Any) -> bool:

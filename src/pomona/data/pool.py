@@ -38,7 +38,8 @@ Progress = Callable[[int], None]
 class Scan:
     """The accepted draws of a block: numbers, content keys and, where rows are balanced, bins.
 
-    `trees` holds the drawn trees where drawing them again would be slow; else it is empty.
+    A draw that equals an earlier one of the block may be left out, since a pool would not keep it. `trees` holds the
+    drawn trees where drawing them again would be slow; else it is empty.
     """
 
     numbers: npt.NDArray[np.int64]
@@ -171,7 +172,7 @@ class Pool:
     def _insert(self, keys: npt.NDArray[np.uint64]) -> Bools:
         """Insert keys into the table; returns which of them are new."""
         self._make_room(len(keys))
-        new = _insert(self._table, keys)
+        new = insert_keys(self._table, keys)
         self._used += int(new.sum())
         return new
 
@@ -180,7 +181,7 @@ class Pool:
         length = 1 << (2 * (self._used + more) - 1).bit_length()
         if length > len(self._table):
             larger = np.zeros(length, np.uint64)
-            _insert(larger, self._table[self._table != 0])
+            insert_keys(larger, self._table[self._table != 0])
             self._table = larger
 
 
@@ -209,7 +210,7 @@ def batches(
 
 
 @compiled
-def _insert(table: Ints, keys: Ints) -> Bools:
+def insert_keys(table: Ints, keys: Ints) -> Bools:
     """Insert keys into an open-addressing table (its length a power of two, 0 for empty); returns which are new."""
     new = np.empty(len(keys), np.bool_)
     mask = np.uint64(len(table) - 1)

@@ -18,6 +18,7 @@ from pomona.base.files import kind_of
 from pomona.data import formats
 from pomona.data.corpus import Corpus
 from pomona.data.datasets import Dataset
+from pomona.data.shards.folder import Shards, shards_in
 from pomona.data.task import TASKS, generate, task_of
 
 
@@ -41,12 +42,35 @@ def corpus_from(
             message = f"{source} is a {kind}; {option} ({example}) go with a task's name, for example listops/d20s"
             raise SpecError(message.replace("seed (--data-seed) go", "a seed (--data-seed) goes"))
     if kind == "folder":
-        corpus = Dataset.read(source).corpus(split or "test")
+        dataset = Dataset.read(source)
+        shards = shards_in(dataset).get(split or "test")
+        if shards is not None:
+            return shards.corpus(size)
+        corpus = dataset.corpus(split or "test")
     else:
         if split and split != PurePath(formats.FORMATS.stem(Path(source))).name:
             raise SpecError(f"{source} is one file; a split ({split}) goes with a task's name or a dataset's folder")
         corpus = formats.read(source)
     return corpus if size is None else corpus[:size]
+
+
+def read(path: str | Path, split: str = "") -> Corpus:
+    """The corpus in a file, whatever its format, or of a split of a dataset's folder (with one split: that one)."""
+    if kind_of(path) != "folder":
+        if split:
+            raise SpecError(f"{path} is no folder; a split ({split}) goes with a dataset's folder")
+        return formats.read(path)
+    splits = Dataset.read(path).splits
+    if not split and len(splits) > 1:
+        raise SpecError(f"{path} has {', '.join(splits)}; name one, for example split={splits[0]!r}")
+    return corpus_from(str(path), split=split or splits[0])
+
+
+def shards_of(source: str, split: str = "") -> Shards | None:
+    """The shards of a split (by default test), if this is a dataset's folder where it is in shards."""
+    if kind_of(source) != "folder" or source_kind(source) != "folder":
+        return None
+    return shards_in(Dataset.read(source)).get(split or "test")
 
 
 @dataclass(frozen=True)
@@ -130,7 +154,7 @@ def data_folder() -> Path:
 
 def has_data_file(path: str) -> bool:
     """Whether `data_file` finds this file."""
-    return Path(path).is_file() or (data_folder() / path).is_file()
+    return "file" in (kind_of(path), kind_of(data_folder() / path))
 
 
 def data_file(path: str) -> Path:
@@ -138,4 +162,4 @@ def data_file(path: str) -> Path:
     if not has_data_file(path):
         message = "there is no such file here or under the data folder; set POMONA_DATA to it"
         raise FormatError(message, path=data_folder() / path)
-    return Path(path) if Path(path).is_file() else data_folder() / path
+    return Path(path) if kind_of(path) == "file" else data_folder() / path

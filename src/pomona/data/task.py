@@ -304,7 +304,7 @@ def stream(name: str | Task, split: str = "train", seed: int = 0, **settings: An
     task = name if isinstance(name, Task) else TASKS.build(name, settings)
     _check_split(task, split)
     with ThreadPoolExecutor(1) as executor:
-        dealt = _Dealt(task, split, seed, Crew(executor, 1))
+        dealt = Dealt(task, split, seed, Crew(executor, 1))
         for batch in batches(dealt.numbers, dealt.later, 4096, None):
             yield from dealt.build(batch)
 
@@ -320,20 +320,11 @@ def chunks(
     listeners: Listeners = NOBODY,
 ) -> Iterator[Corpus]:
     """The rows of a split, a chunk at a time, so that any number of them fits in memory."""
-    _check_split(task, split)
-    if size is not None and size < 0:
-        raise SpecError(f"size = {size}: ask for 0 or more rows")
     if workers < 1 or chunk < 1:
         raise SpecError(f"workers = {workers}, chunk = {chunk}: both are at least 1")
-    rows = task.sizes[split]
-    wanted = rows if size is None else size
-    if wanted > rows and (split != "train" or task.distribution(split).bins()):  # full bins end a balanced pool
-        raise SplitError(
-            f"{task.name} has {rows:,} rows of {split}; {wanted:,} were asked for. "
-            f"Set {split}={wanted} to draw more (this changes the pool, and so every split)."
-        )
+    wanted = rows_wanted(task, split, size)
     with ThreadPoolExecutor(workers) as executor:
-        dealt = _Dealt(task, split, seed, Crew(executor, workers), listeners.drawn)
+        dealt = Dealt(task, split, seed, Crew(executor, workers), listeners.drawn)
         later = dealt.later if wanted > len(dealt.numbers) else None
         for batch in batches(dealt.numbers, later, chunk, wanted):
             yield dealt.build(batch)
@@ -341,36 +332,49 @@ def chunks(
                 listeners.built(len(batch))
 
 
+def rows_wanted(task: Task, split: str, size: int | None) -> int:
+    """How many rows of a split to make: all that it has, or as many as are asked for, if it can have so many."""
+    _check_split(task, split)
+    if size is not None and size < 0:
+        raise SpecError(f"size = {size}: ask for 0 or more rows")
+    rows = task.sizes[split]
+    wanted = rows if size is None else size
+    if wanted > rows and (split != "train" or task.distribution(split).bins()):  # full bins end a balanced pool
+        raise SplitError(
+            f"{task.name} has {rows:,} rows of {split}; {wanted:,} were asked for. "
+            f"Set {split}={wanted} to draw more (this changes the pool, and so every split)."
+        )
+    return wanted
+
+
 def _check_split(task: Task, split: str) -> None:
     if split not in task.sizes:
         raise SpecError(f"{task.name} has no split {split!r} here. {did_you_mean(split, task.sizes)}")
 
 
-class _Dealt:
+class Dealt:
     """The rows of one split: the numbers of its draws, dealt from the pool, and how to build them."""
 
     def __init__(self, task: Task, split: str, seed: int, crew: Crew, progress: Progress | None = None) -> None:
         distribution = task.distribution(split)
         purpose = distribution.purpose(seed)
         self._pool = Pool(distribution, stream_key(*purpose), crew)
-        self._pool.exclude(_earlier_keys(task, split, seed, crew))
+        self.excluded = _earlier_keys(task, split, seed, crew)  # keys that are never drawn
+        self._pool.exclude(self.excluded)
         shares = task.shares(split)
-        numbers = self._pool.first(sum(shares.values()), progress).numbers
+        self.pooled = sum(shares.values())
+        numbers = self._pool.first(self.pooled, progress).numbers
+        self.draws_a_row = (1 + int(numbers.max(initial=0))) / max(1, len(numbers))
         order = shuffled(stream_key("deal", *purpose), len(numbers))
         before = sum(shares[other] for other in list(shares)[: list(shares).index(split)])
         self.numbers = numbers[order[before : before + shares[split]]]
         endless = split == "train" and not distribution.bins()
         self.later = self._pool.later if endless else None
-        self._origin = {
-            "task": task.name,
-            "version": task.version,
-            "settings": settings_of(task),
-            "split": split,
-            "seed": int(seed),
-        }
+        about = {"task": task.name, "version": task.version, "settings": settings_of(task)}
+        self.origin = {**about, "split": split, "seed": int(seed)}
 
     def build(self, numbers: npt.NDArray[np.int64]) -> Corpus:
-        return dataclasses.replace(self._pool.build(numbers), origin=self._origin)
+        return dataclasses.replace(self._pool.build(numbers), origin=self.origin)
 
 
 def _earlier_keys(task: Task, split: str, seed: int, crew: Crew) -> list[npt.NDArray[np.uint64]]:

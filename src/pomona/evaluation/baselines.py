@@ -21,6 +21,7 @@ import numpy as np
 from pomona.base.arrays import Ints
 from pomona.base.errors import MeasureError, PomonaError
 from pomona.data.corpus import Corpus
+from pomona.data.shards.folder import Shards
 from pomona.data.sources import source_kind, training_for
 from pomona.data.task import TASKS, Task, generate
 from pomona.shortcuts.effective_depth import EffectiveDepth, Evaluators
@@ -71,7 +72,7 @@ class Baselines:
         return Evaluators.of(self.corpus, self.train)
 
 
-def learning_examples(corpus: Corpus, recipes: Sequence[Recipe] = ()) -> Corpus | None:
+def learning_examples(corpus: Corpus | Shards, recipes: Sequence[Recipe] = ()) -> Corpus | None:
     """The examples that baselines learn from.
 
     They are the whole train split of the task that made the corpus. A corpus that does not name its task (a TSV file)
@@ -79,12 +80,16 @@ def learning_examples(corpus: Corpus, recipes: Sequence[Recipe] = ()) -> Corpus 
     were trained on. Examples that are in the corpus itself are left out. None, where there is neither, means that one
     half of the corpus is answered from the other.
     """
-    train = training_for(corpus)
+    parts = [corpus] if isinstance(corpus, Corpus) else corpus.parts()
+    first = corpus if isinstance(corpus, Corpus) else next(corpus.parts())
+    train = training_for(first)
     if train is None:
         train = _largest_train_split(recipes)
     if train is None:
         return None
-    shared = np.isin(train.keys, corpus.keys)
+    shared = np.zeros(len(train), np.bool_)
+    for part in parts:
+        shared |= np.isin(train.keys, part.keys)
     found: Corpus = train[~shared] if shared.any() else train
     return found if len(found) else None
 

@@ -18,9 +18,9 @@ import numpy as np
 from pomona.base.arrays import Ints
 from pomona.base.errors import PomonaError, RunError
 from pomona.data.corpus import Corpus
+from pomona.data.row_checks import line_of
 from pomona.data.sources import source_kind
 from pomona.data.task import TASKS
-from pomona.data.verification import line_of
 from pomona.evaluation.evaluation import Evaluation
 from pomona.training.data import training_corpus
 from pomona.training.recipe import Recipe

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,9 +29,12 @@ from pomona.base.arrays import Bools
 from pomona.base.errors import FairnessError, FormatError
 from pomona.base.files import read_json, write_json
 from pomona.base.shapes import ANYTHING, COUNT, TEXT, TRUTH, Maybe, check
+from pomona.base.workers import HERE, Crew
 from pomona.data.corpus import Corpus, Outcome
-from pomona.fairness.copies import Copies, Spelling, by_depth
-from pomona.fairness.facts import By, FactTable, Inputs, Shown
+from pomona.data.shards.folder import Shards
+from pomona.fairness.copies import Copies, Spelling, added_up, by_depth, spelling_of
+from pomona.fairness.evidence import Evidence, gather
+from pomona.fairness.facts import By, FactTable, Inputs
 from pomona.fairness.learner import ComposedValues, Conflict, Place, check_given, conflicts_of
 from pomona.trees.values import exact_key, from_json
 
@@ -207,16 +210,26 @@ def _conflict(function: str, inputs: list[Outcome], outputs: list[Outcome], plac
     return Conflict(function, _values(inputs), (from_json(outputs[0]), from_json(outputs[1])), (first, second))
 
 
-def certify(train: Corpus, test: Corpus | None = None, *, by: By = "type", given: Sequence[str] = ()) -> Certificate:
+def certify(
+    train: Corpus | Shards,
+    test: Corpus | Shards | None = None,
+    *,
+    by: By = "type",
+    given: Sequence[str] = (),
+    crew: Crew = HERE,
+) -> Certificate:
     """Whether `train` shows every fact that `test` needs; without a test set, every combination of the values it has.
 
     It takes time linear in the number of nodes. `by="node"` treats each position of one fixed tree as a function,
     instead of each node type. Functions named in `given`, or matched by a pattern such as 'REL_*', are taken as known.
+    Shards (`pomona.data.Shards`) of train are shared out among the workers of `crew`, those of test are read one after
+    the other; the memory is that of the different facts, the certificate that of the whole.
     """
     facts = FactTable(by, given)
-    trained = facts.add(train, facts=False)
+    trained = gather(facts, train, crew)
     findings = _alone(facts, trained) if test is None else _against(facts, trained, test)
-    shown = zip(facts.rows(findings.shown.tolist()), _places(trained, findings.shown), strict=True)
+    places = trained.first[findings.shown].tolist()
+    shown = zip(facts.rows(findings.shown.tolist()), places, strict=True)
     return Certificate(
         witnesses=tuple(Witness(*fact, *place) for fact, place in shown),
         violations=findings.violations,
@@ -243,11 +256,11 @@ class _Findings(NamedTuple):
     copies: tuple[Copies, ...] = ()
 
 
-def _alone(facts: FactTable, trained: Shown) -> _Findings:
+def _alone(facts: FactTable, trained: Evidence) -> _Findings:
     """Definition 2: training against every combination of its own values."""
-    if not len(trained.corpus):
+    if not trained.rows:
         raise FairnessError("there are no training examples and no test set, so there is no function to certify")
-    if trained.corpus.forest.link is not None:
+    if trained.linked:
         raise FairnessError(
             "these examples quote their own nodes, so not every combination of values can occur and Definition 2 "
             "does not apply; certify against a test set"
@@ -258,33 +271,36 @@ def _alone(facts: FactTable, trained: Shown) -> _Findings:
     return _Findings(np.arange(len(facts)), violations, conflicts_of(facts, trained, "train", trained), coverage)
 
 
-def _against(facts: FactTable, trained: Shown, test: Corpus) -> _Findings:
+def _against(facts: FactTable, trained: Evidence, test: Corpus | Shards) -> _Findings:
     """Training against the facts that a test set needs; these are added to the table."""
     conflicts = conflicts_of(facts, trained, "train", trained)
     learned = len(facts)
-    tested = facts.add(test, facts=False)
+    if isinstance(test, Shards) and facts.spelling is None and trained.copied is not None:
+        facts.spelling = spelling_of(test.parts())  # a single part of it may not tell
+    tested = Evidence()
+    for part in _parts(test):
+        tested.note(facts.add(part, facts=False))
     check_given(facts)
-    needed = np.flatnonzero(tested.first >= 0)
+    needed = np.flatnonzero(tested.first[:, 0] >= 0)
     missing = needed[needed >= learned].tolist()
     violations = tuple(
-        Violation(function, inputs, *tested.place(int(tested.first[fact])))
+        Violation(function, inputs, *tested.first[fact].tolist())
         for fact, (function, inputs, _) in zip(missing, facts.rows(missing), strict=True)
     )
     known = {(conflict.function, exact_key(conflict.inputs)) for conflict in conflicts}
     later = conflicts_of(facts, trained, "test", tested)
     conflicts += tuple(conflict for conflict in later if (conflict.function, exact_key(conflict.inputs)) not in known)
-    right = _answered(facts, trained, tested)
-    copies = by_depth(trained.copies, tested.copies, test, right)
+    answered, copies = 0, tuple[Copies, ...]()
+    for part in _parts(test):
+        right = _answered(facts, trained, part)
+        answered += int(right.sum())
+        copies = added_up(copies, by_depth(trained.copied, part, right))
     coverage = _coverage(facts, needed, learned)
-    return _Findings(needed[needed < learned], violations, conflicts, coverage, int(right.sum()), copies)
+    return _Findings(needed[needed < learned], violations, conflicts, coverage, answered, copies)
 
 
-def _places(shown: Shown, facts: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Example and node that first show each of these facts."""
-    start = shown.corpus.forest.start[:: shown.corpus.width]
-    node = shown.first[facts]
-    row = np.searchsorted(start, node, side="right") - 1
-    return zip(row.tolist(), (node - start[row]).tolist(), strict=True)
+def _parts(split: Corpus | Shards) -> Iterable[Corpus]:
+    return (split,) if isinstance(split, Corpus) else split.parts()
 
 
 def _coverage(facts: FactTable, needed: npt.NDArray[np.int64], learned: int) -> tuple[Coverage, ...]:
@@ -302,11 +318,11 @@ def _in_order(column: npt.NDArray[Any]) -> list[int]:
     return [int(number) for number in column[np.sort(first)]]
 
 
-def _answered(facts: FactTable, trained: Shown, tested: Shown) -> Bools:
+def _answered(facts: FactTable, trained: Evidence, test: Corpus) -> Bools:
     """Test examples that the learner gets right at every node, from the facts of training that have no conflict."""
     unknown = np.ones(len(facts), np.bool_)
-    unknown[: len(trained.clash)] = trained.clash >= 0
-    return ComposedValues(tested.corpus, facts, *facts.compose_values(tested.corpus, unknown)).right_throughout
+    unknown[: len(trained.clash)] = trained.clash[:, 0] >= 0
+    return ComposedValues(test, facts, *facts.compose_values(test, unknown)).right_throughout
 
 
 def _unseen_combinations(facts: FactTable) -> tuple[list[tuple[str, Inputs]], tuple[Coverage, ...]]:

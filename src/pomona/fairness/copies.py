@@ -14,6 +14,7 @@ COPY has no facts. Indices that training never copied are still counted, as new 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -80,11 +81,18 @@ def addresses(corpus: Corpus) -> Addresses | None:
     return Addresses(node, row, argument, positions(forest, corpus.width)[node - forest.links[node]], spelling)
 
 
-def by_depth(train: Addresses | None, test: Addresses | None, corpus: Corpus, answered: Bools) -> tuple[Copies, ...]:
-    """Count the COPYs of a test corpus by the depth of its examples, and those that training lacks."""
+def spelling_of(parts: Iterable[Corpus]) -> Spelling | None:
+    """How the parts of a split write the arguments of COPY: None if every one has one digit."""
+    found = {copies.spelling for part in parts if (copies := addresses(part)) is not None}
+    return "digits" if "digits" in found else "words" if "words" in found else None
+
+
+def by_depth(copied: Collection[int] | None, corpus: Corpus, answered: Bools) -> tuple[Copies, ...]:
+    """Count the COPYs of a test corpus by the depth of its examples, and those of arguments that are not `copied`."""
+    test = addresses(corpus)
     if test is None:
         return ()
-    new = np.ones(len(test.row), np.bool_) if train is None else ~np.isin(test.argument, np.unique(train.argument))
+    new = ~np.isin(test.argument, np.array(sorted(copied or ()), np.int64))
     familiar = np.ones(len(corpus), np.bool_)
     familiar[test.row[new]] = False
     groups = []
@@ -103,3 +111,22 @@ def by_depth(train: Addresses | None, test: Addresses | None, corpus: Corpus, an
             )
         )
     return tuple(groups)
+
+
+def added_up(some: Sequence[Copies], more: Sequence[Copies]) -> tuple[Copies, ...]:
+    """The counts of two parts of a test set, together."""
+    groups = {copies.depth: copies for copies in some}
+    for copies in more:
+        if (known := groups.get(copies.depth)) is None:
+            groups[copies.depth] = copies
+            continue
+        groups[copies.depth] = Copies(
+            copies.depth,
+            known.examples + copies.examples,
+            known.answered + copies.answered,
+            known.familiar + copies.familiar,
+            known.copies + copies.copies,
+            known.new + copies.new,
+            tuple(sorted({*known.indices, *copies.indices})),
+        )
+    return tuple(groups[depth] for depth in sorted(groups))

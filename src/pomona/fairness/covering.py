@@ -24,6 +24,7 @@ from pomona.base.arrays import Bools, Ints
 from pomona.base.compiled import compiled
 from pomona.base.errors import FairnessError
 from pomona.data.corpus import Corpus
+from pomona.fairness.evidence import Evidence
 from pomona.fairness.facts import By, FactTable, Inputs
 from pomona.fairness.learner import conflicts_of, told
 
@@ -55,7 +56,8 @@ def minimal(
     """The fewest rows that show every fact of the corpus or, with a test set, every fact that the test set needs."""
     facts = FactTable(by, given)
     shown = facts.add(corpus)
-    clashing = conflicts_of(facts, shown, "train", shown)
+    evidence = Evidence.of(shown)
+    clashing = conflicts_of(facts, evidence, "train", evidence)
     if clashing:
         raise FairnessError(told(clashing[0], {"train": corpus}))
     wanted = np.ones(len(facts), np.bool_)

@@ -14,7 +14,7 @@ test set adds are exactly those that training lacks.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -25,13 +25,17 @@ from pomona.base.arrays import Bools, Ints
 from pomona.base.errors import FairnessError, SpecError, did_you_mean
 from pomona.data.corpus import Corpus, Outcome
 from pomona.fairness.copies import Addresses, Spelling, addresses
-from pomona.fairness.tables import EMPTY, UNKNOWN, collect, compose_nodes, rehash
+from pomona.fairness.tables import EMPTY, UNKNOWN, collect, compose_nodes, join_facts, rehash
 from pomona.trees.values import Interner, exact_key
 
 By: TypeAlias = Literal["type", "node"]
 Inputs: TypeAlias = "tuple[Outcome, ...]"
 _Columns: TypeAlias = "tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Bools, bool, Ints, Ints]"
 
+_OTHER_SHAPE = (
+    "{}: this tree does not have the shape of those before it; by='node' needs the same tree for all examples. Use "
+    "by='type'."
+)
 NOT_A_FACT = -1  # in arrays of facts: a leaf, or a function taken as given
 
 
@@ -66,10 +70,15 @@ class FactTable:
         if by not in ("type", "node"):
             raise SpecError(f"by={by!r}: a function is a node's 'type' or a 'node' of the tree")
         self.by, self.given = by, tuple(given)
+        self.clear()
+
+    def clear(self, spelling: Spelling | None = None) -> None:
+        """Forget all facts; what is known in advance is how the arguments of COPY are written."""
         self._functions: dict[str, int] = {}
         self._values = Interner()
-        self._shape: npt.NDArray[np.int32] | None = None
-        self.spelling: Spelling | None = None  # how the corpora so far write the arguments of COPY
+        self.shape: npt.NDArray[np.int32] | None = None  # by node: the parents of the one tree
+        self.spelling: Spelling | None = spelling  # how the corpora so far write the arguments of COPY
+        self.addressed = False  # whether COPYs have facts
         self._slots = np.full(1 << 12, EMPTY, np.int32)
         self._function = np.empty(1 << 10, np.int32)
         self._output = np.empty(1 << 10, np.int32)
@@ -224,6 +233,7 @@ class FactTable:
         self.spelling = copies.spelling or self.spelling
         if self.spelling == "digits":
             return nothing, quote_start
+        self.addressed |= len(copies.row) > 0
         np.cumsum(np.bincount(copies.row, minlength=len(corpus)), out=quote_start[1:])
         both = np.column_stack([copies.argument, copies.position])
         numbers, index = np.unique(both, return_inverse=True)
@@ -238,19 +248,40 @@ class FactTable:
         parent, sizes = corpus.forest.parent, np.diff(start)
         if not len(sizes):
             return
-        shape = parent[: sizes[0]] if self._shape is None else self._shape
+        shape = parent[: sizes[0]] if self.shape is None else self.shape
         other = sizes != len(shape)
         if not other.any():
             other = (parent.reshape(len(sizes), len(shape)) != shape).any(axis=1)
         if other.any():
             row = int(np.argmax(other))
-            raise FairnessError(
-                f"{where(corpus, int(start[row]), whole=True)}: this tree does not have the shape of those before it; "
-                "by='node' needs the same tree for all examples. Use by='type'."
-            )
-        self._shape = shape.copy()
+            raise FairnessError(_OTHER_SHAPE.format(where(corpus, int(start[row]), whole=True)))
+        self.shape = shape.copy()
         # In the compiled loops a position is the number of its function, so leaves need numbers as well.
         self._functions = {f"node {node}": node for node in range(len(shape))}
+
+    def join(
+        self, functions: Sequence[str], values: Sequence[Outcome], table: Mapping[str, Ints], place: str
+    ) -> tuple[npt.NDArray[np.int64], Bools]:
+        """Add the facts of another table, whose rows come after those of this one and begin at `place`: its
+        functions, values and arrays. The numbers of its facts here, and whether they have the same output."""
+        if self.by == "node" and len(table["shape"]):
+            if self.shape is not None and not np.array_equal(self.shape, table["shape"]):
+                raise FairnessError(_OTHER_SHAPE.format(place))
+            self.shape = table["shape"].astype(np.int32)
+            self._functions = {name: node for node, name in enumerate(functions)}
+        numbers = [self._functions.setdefault(name, len(self._functions)) for name in functions]
+        function = np.array([*numbers, 0], np.int32)[table["function"]]
+        value = np.array([*map(self._value, values), 0], np.int32)
+        inputs, output = value[table["inputs"]], value[table["output"]]
+        while self._count + len(function) + 1 > len(self._function) or (
+            int(self._start[self._count]) + len(inputs) + 1 > len(self._inputs)
+        ):
+            self._grow(len(inputs))
+        fact, self._count = join_facts(
+            function, table["start"], inputs, output, self._slots, self._function, self._start, self._inputs,
+            self._output, self._count,
+        )  # fmt: skip
+        return fact, np.asarray(self._output[fact] == output)
 
     def _lacking(self, corpus: Corpus, node: int) -> FairnessError:
         """Why a node cannot be used: an inner node without a value, or a quoting node with a different value."""

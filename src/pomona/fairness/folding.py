@@ -14,7 +14,7 @@ added.
 from __future__ import annotations
 
 import dataclasses
-from typing import Final
+from typing import Final, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from pomona.base.arrays import Bools, Ints
 from pomona.base.compiled import compiled
 from pomona.base.errors import FairnessError, SplitError
 from pomona.data.corpus import Corpus, Outcome
+from pomona.data.shards.folder import Shards
 from pomona.data.task import corpus_of_trees
 from pomona.fairness.certificates import Certificate, certify
 from pomona.fairness.facts import Inputs
@@ -37,12 +38,23 @@ _DIGITS = 10
 _MOST = 63  # arguments of a list: a multiset is stored as ten counts of six bits
 
 
-def fold(corpus: Corpus) -> Corpus:
+@overload
+def fold(corpus: Corpus) -> Corpus: ...
+@overload
+def fold(corpus: Shards) -> Shards: ...
+def fold(corpus: Corpus | Shards) -> Corpus | Shards:
     """The same examples with every list as a chain of transitions; tokens, targets and ids stay.
 
     >>> brackets.write(fold(corpus_of_trees(brackets.read("[MAX 2 9 4 ]"))).forest)
     ['[MAX·next [MAX·next [MAX·first 2 ] 9 ] 4 ]']
+
+    Shards are folded when they are read.
     """
+    return corpus.through(fold_corpus) if isinstance(corpus, Shards) else fold_corpus(corpus)
+
+
+def fold_corpus(corpus: Corpus) -> Corpus:
+    """`fold` of a corpus."""
     forest = corpus.forest
     if forest.link is not None:
         raise FairnessError(

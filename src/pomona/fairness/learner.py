@@ -13,7 +13,7 @@ named in `given` are taken as known and never looked up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -24,7 +24,9 @@ import numpy.typing as npt
 from pomona.base.arrays import Bools
 from pomona.base.errors import FairnessError, SpecError, did_you_mean
 from pomona.data.corpus import Corpus, Outcome
-from pomona.fairness.facts import By, FactTable, Inputs, Shown, known_functions, where
+from pomona.data.shards.folder import Shards
+from pomona.fairness.evidence import Evidence
+from pomona.fairness.facts import By, FactTable, Inputs, known_functions, where
 from pomona.fairness.tables import UNKNOWN
 
 
@@ -121,7 +123,7 @@ def learn(train: Corpus, *, by: By = "type", given: Sequence[str] = (), conflict
     if conflicts not in ("raise", "record"):
         raise SpecError(f"conflicts={conflicts!r}: 'raise' an error or 'record' them")
     facts = FactTable(by, given)
-    shown = facts.add(train, facts=False)
+    shown = Evidence.of(facts.add(train, facts=False))
     check_given(facts)
     in_train = conflicts_of(facts, shown, "train", shown)
     if in_train and conflicts == "raise":
@@ -134,24 +136,30 @@ def compose_values(tree: CompositionTree, corpus: Corpus) -> ComposedValues:
     return ComposedValues(corpus, tree.facts, *tree.facts.compose_values(corpus, tree.undefined))
 
 
-def conflicts_of(facts: FactTable, train: Shown, split: str, shown: Shown) -> tuple[Conflict, ...]:
+def conflicts_of(facts: FactTable, train: Evidence, split: str, shown: Evidence) -> tuple[Conflict, ...]:
     """The conflicts of `shown` with the table, each with the two nodes that disagree."""
-    clashing = np.flatnonzero(shown.clash >= 0).tolist()
+    clashing = np.flatnonzero(shown.clash[:, 0] >= 0).tolist()
     conflicts = []
     for fact, (function, inputs, output) in zip(clashing, facts.rows(clashing), strict=True):
-        node = int(shown.clash[fact])
-        earlier = train if fact < len(train.first) and train.first[fact] >= 0 else shown
-        before = Place("train" if earlier is train else split, *earlier.place(int(earlier.first[fact])))
-        conflicts.append(
-            Conflict(function, inputs, (output, shown.output(node)), (before, Place(split, *shown.place(node))))
-        )
+        earlier = train if fact < len(train.first) and train.first[fact, 0] >= 0 else shown
+        before = Place("train" if earlier is train else split, *earlier.first[fact].tolist())
+        outputs = output, shown.clash_output[fact]
+        conflicts.append(Conflict(function, inputs, outputs, (before, Place(split, *shown.clash[fact].tolist()))))
     return tuple(conflicts)
 
 
-def told(conflict: Conflict, corpora: dict[str, Corpus]) -> str:
+def located(split: Corpus | Shards, row: int, node: int) -> str:
+    """File, line and node of a node of an example."""
+    if isinstance(split, Corpus):
+        return where(split, int(split.forest.start[row * split.width]) + node)
+    _, inside, example = split.row(row)
+    return where(example, node).replace("example 0", f"example {inside}", 1)
+
+
+def told(conflict: Conflict, corpora: Mapping[str, Corpus | Shards]) -> str:
     """A conflict in one sentence, with file, line and node of both sides."""
     sides = [
-        f"{value!r} at {where(corpora[split], int(corpora[split].forest.start[row * corpora[split].width]) + node)}"
+        f"{value!r} at {located(corpora[split], row, node)}"
         for value, (split, row, node) in zip(conflict.outputs, conflict.places, strict=True)
     ]
     inputs = ", ".join(map(str, conflict.inputs))

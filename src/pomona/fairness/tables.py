@@ -8,6 +8,7 @@ COPY with its argument) has a fact too: the number written there is the input, t
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from pomona.base.arrays import Bools, Ints
 from pomona.base.compiled import compiled, inlined
@@ -52,6 +53,28 @@ def rehash(slots: Ints, functions: Ints, start: Ints, pool: Ints, count: int) ->
     for fact in range(count):
         slot, _ = find(slots, functions, start, pool, functions[fact], pool, start[fact], start[fact + 1])
         slots[slot] = fact
+
+
+@compiled
+def join_facts(
+    other_functions: Ints, other_start: Ints, other_pool: Ints, other_output: Ints, slots: Ints, functions: Ints,
+    start: Ints, pool: Ints, output: Ints, count: int,
+) -> tuple[npt.NDArray[np.int64], int]:  # fmt: skip
+    """Add the facts of another table, for which there is room; their numbers in this one, and how many it has now."""
+    numbers = np.empty(len(other_functions), np.int64)
+    for other in range(len(other_functions)):
+        low, high = other_start[other], other_start[other + 1]
+        slot, fact = find(slots, functions, start, pool, other_functions[other], other_pool, low, high)
+        if fact == EMPTY:
+            fact = np.int64(count)
+            slots[slot] = count
+            functions[count], output[count] = other_functions[other], other_output[other]
+            start[count + 1] = start[count] + high - low
+            for place in range(low, high):
+                pool[start[count] + place - low] = other_pool[place]
+            count += 1
+        numbers[other] = fact
+    return numbers, count
 
 
 @inlined

@@ -72,7 +72,8 @@ class Output:
     `trees` are the binary trees that it built, if any; `nodes` has a row for each of their nodes in post-order, or,
     without trees, for each token. `sentences` has a row for each example, for models in which neither the root nor the
     last token stands for the whole. All three are given in evaluation only. The loss is the cross entropy of the logits
-    unless the module gives its own as `loss`; `penalty` is added to either.
+    unless the module gives its own as `loss`; `penalty` is added to either. A module that asks for less than the batch
+    does, in a stage, says so with `asked`: its targets, -1 where nothing is asked.
     """
 
     logits: Tensor  # [batch, classes] or [batch, answers, classes]
@@ -81,6 +82,7 @@ class Output:
     sentences: Tensor | None = None
     penalty: Tensor | None = None
     loss: Tensor | None = None
+    asked: Tensor | None = None  # [batch] or [batch, answers]
 
 
 @dataclass(frozen=True)

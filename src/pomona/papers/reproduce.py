@@ -16,29 +16,32 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, ClassVar, Literal, TypedDict, Unpack, get_args
 
 from pomona.base.errors import FormatError, RunError, SpecError, did_you_mean
-from pomona.base.files import read_json, write_json
-from pomona.base.registry import Registry
-from pomona.base.shapes import ANYTHING, COUNT, NUMBER, TEXT, WHOLE, Each, Maybe, check
+from pomona.base.files import write_json
+from pomona.base.registry import Registry, trust
 from pomona.data.corpus import Corpus
 from pomona.data.sources import data_folder, has_data_file
 from pomona.evaluation.measure import with_measures
 from pomona.evaluation.records import keep, kept_evaluations
 from pomona.evaluation.subjects import Reading, answer, evaluate_answered
 from pomona.papers.claims import Claim
-from pomona.papers.records import recipe_key, train_command, without_seeds
+from pomona.papers.results import Cell as Cell
+from pomona.papers.results import held, known_records, merged, read_results
+from pomona.papers.side_by_side import Elsewhere, Leave, Work, all_pieces
+from pomona.sweeps.orders import Order
 from pomona.training.recipe import Recipe
 from pomona.training.run import Run, environment
 
 Budget = Literal["smoke", "cpu", "paper"]
 BUDGETS: tuple[str, ...] = get_args(Budget)
 Say = Callable[[str], None]
-Cell = dict[str, Any]
 
 
 Tests = Mapping[str, Callable[[], Corpus]]  # by name; each is made only if a run has not been evaluated on it
@@ -68,6 +71,7 @@ class Plan:
     threads: int = 1
     train_missing: bool = True
     say: Say = field(default=lambda text: None, repr=False, compare=False)
+    leave: Leave | None = field(default=None, repr=False, compare=False)  # what becomes of missing pieces of work
     known: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict, repr=False)  # row: records of old runs
 
     def wants(self, where: str, row: str) -> bool:
@@ -116,17 +120,38 @@ class Plan:
         run = Run.read(folder) if (folder / "recipe.json").exists() else None
         if run is not None and run.recipe != recipe:
             raise RunError(f"{folder} holds a run of another recipe; move it away, or name another folder for the runs")
-        if run is None or not run.finished:
-            if not (train and self.train_missing):
-                return None
-            self.say(f"training {folder}")
-            from pomona.training.checkpoints import to_extend
-            from pomona.training.loop import train as run_training
+        trained = run is not None and run.finished
+        if not trained and not (train and self.train_missing):
+            return None
+        evaluated = run is not None and trained and all(test in run.scores for test in tests)
+        if self.done(name, evaluated, partial(self._finish, recipe, folder, tests, measures)):
+            return Run.read(folder)
+        return None
 
+    def done(self, name: str, already: bool, work: Work) -> bool:
+        """Whether a piece of work of this paper is done: already, or now; or it is left to another process.
+
+        A paper does all that takes long in pieces, each of a name of its own, so that they can be done side by side.
+        """
+        if already:
+            return True
+        if self.leave is not None:
+            return self.leave(name, work)
+        work()
+        return True
+
+    def _finish(self, recipe: Recipe, folder: Path, tests: Tests, measures: Sequence[str]) -> None:
+        """Train a run to its end, and evaluate it."""
+        from pomona.training.checkpoints import to_extend
+        from pomona.training.loop import train
+
+        run = Run.read(folder) if (folder / "recipe.json").exists() else None
+        shorter = None
+        if run is None or not run.finished:
+            self.say(f"training {folder}")
             shorter = to_extend(recipe, sorted(self.home.iterdir()) if self.home.exists() else [])
-            run = run_training(recipe, folder, threads=self.threads, after=shorter)
+        run = train(recipe, folder, threads=self.threads, after=shorter)  # of a finished run, removes what a kill left
         self._evaluate(run, tests, measures)
-        return run
 
     def _evaluate(self, run: Run, tests: Tests, measures: Sequence[str]) -> None:
         missing = [name for name in tests if name not in run.scores]
@@ -164,8 +189,49 @@ class Paper:
 PAPERS: Registry[Paper] = Registry("paper", "pomona.papers")
 
 
-def reproduce(paper: str, *, out: str | Path | None = None, **options: Unpack[Options]) -> dict[str, Any]:
+class _PieceDone(BaseException):
+    """The piece that a worker was to do is done; the rest of the paper is for others."""
+
+
+@dataclass(frozen=True)
+class Piece(Order):
+    """One piece of a paper's work, for a worker: it goes through the paper's code and does this piece alone."""
+
+    paper: str
+    budget: Budget
+    where: tuple[str, ...]
+    rows: tuple[str, ...]
+    folder: str
+    threads: int
+    modules: tuple[str, ...]
+    piece: str
+
+    @property
+    def name(self) -> str:
+        return self.piece.replace("/", "-")
+
+    def do(self) -> None:
+        for module in self.modules:
+            trust(module)
+        with suppress(_PieceDone):
+            plan = Plan(self.paper, self.budget, self.where, self.rows, self.folder, self.threads, leave=self._leave)
+            PAPERS.build(self.paper).measure(plan)
+            raise RunError(f"{self.paper} has no piece of work {self.piece!r}; start the same command again")
+
+    def _leave(self, name: str, work: Work) -> bool:
+        if name != self.piece:
+            return False
+        work()
+        raise _PieceDone
+
+
+def reproduce(
+    paper: str, *, out: str | Path | None = None, elsewhere: Elsewhere | None = None, **options: Unpack[Options]
+) -> dict[str, Any]:
     """The cells of a paper's tables and figures, written to `out` as well.
+
+    One run is trained after the other, in this process; or all that are missing side by side (`elsewhere`), with the
+    same cells at the end. Of those that fail, `failed` has the errors; it is not written.
 
     Options are fields of Plan: `budget`; `where` ("Table 1", ...) and `rows`, which limit what is trained now; `folder`
     of the runs; `threads`; `train_missing=False` to measure only what is trained already; `say`, for progress.
@@ -177,7 +243,7 @@ def reproduce(paper: str, *, out: str | Path | None = None, **options: Unpack[Op
     for where in plan.where:
         if where not in chosen.places:
             raise SpecError(f"{paper} has no {where!r}. {did_you_mean(where, chosen.places)}")
-    before = _read(out)
+    before = read_results(out)
     if before.get("paper", chosen.title) != chosen.title:
         raise FormatError(f"{out} holds results of {before['paper']!r}, not of {paper}; name another file")
     missing = missing_files(paper)
@@ -186,18 +252,34 @@ def reproduce(paper: str, *, out: str | Path | None = None, **options: Unpack[Op
             f"{path} is not here: {content}. Put it at {data_folder() / path}, or set POMONA_DATA to the folder that "
             "has it. Until then our own test split stands in for it, and the results are shown but not kept."
         )
-    measured = chosen.measure(dataclasses.replace(plan, known=_known(before, plan.budget)))
+    plan = dataclasses.replace(plan, known=known_records(before, plan.budget))
+    measured, failed = _measured(chosen, plan, elsewhere)
     known_rows = {cell["row"] for cell in measured["cells"]}
     for row in plan.rows:
         if row not in known_rows:
             raise SpecError(f"{paper} has no row {row!r}. {did_you_mean(row, sorted(known_rows))}")
     now = environment(threads=plan.threads)
-    where_measured = now if plan.train_missing else before.get("environment", now)  # without training, as it was
-    results = {"paper": chosen.title, "environment": where_measured, **measured}
-    results = _merged(before, results, plan.budget)
-    if out is not None and not missing:
-        write_json(out, results)
-    return results
+    with held(out if not missing else None):
+        before = read_results(out)  # another process may have added to it meanwhile
+        where_measured = now if plan.train_missing else before.get("environment", now)  # without training, as it was
+        results = merged(before, {"paper": chosen.title, "environment": where_measured, **measured}, plan.budget)
+        if out is not None and not missing:
+            write_json(out, results)
+    return {**results, "failed": failed} if failed else results
+
+
+def _measured(paper: Paper, plan: Plan, elsewhere: Elsewhere | None) -> tuple[dict[str, Any], dict[str, str]]:
+    """What a paper measures, and the pieces of its work that failed, if they are done side by side."""
+    if elsewhere is None or not plan.train_missing:
+        return paper.measure(plan), {}
+    asked = (plan.paper, plan.budget, tuple(plan.where), tuple(plan.rows), str(plan.folder), plan.threads)
+    return all_pieces(
+        lambda leave: paper.measure(dataclasses.replace(plan, leave=leave)),
+        lambda piece: Piece(*asked, elsewhere.modules, piece),
+        plan.home,
+        elsewhere,
+        plan.say,
+    )
 
 
 def missing_files(paper: str) -> dict[str, str]:
@@ -206,107 +288,6 @@ def missing_files(paper: str) -> dict[str, str]:
     return {path: content for path, content in files.items() if not has_data_file(path)}
 
 
-def _known(before: Mapping[str, Any], budget: str) -> dict[str, list[dict[str, Any]]]:
-    """The records of earlier runs at this budget, by row."""
-    known: dict[str, list[dict[str, Any]]] = {}
-    for record in before.get("runs", []):
-        if record.get("budget", "cpu") == budget:
-            known.setdefault(record["row"], []).append(record)
-    return known
-
-
-def _merged(before: Mapping[str, Any], now: Mapping[str, Any], budget: str) -> dict[str, Any]:
-    """Results of now, with what was measured before and could not be measured now."""
-    results = dict(now)
-    results["cells"] = _kept_cells(before.get("cells", []), now["cells"])
-    records = [{**record, "budget": budget} for record in now.get("runs", [])]
-    again = {_mark(record) for record in records}
-    results["runs"] = [*records, *(record for record in before.get("runs", []) if _mark(record) not in again)]
-    results["recipes"] = _commands(results["runs"])
-    for name in before.keys() - {"paper", "environment", "cells", "runs", "recipes"}:
-        results[name] = _kept(before[name], results.get(name))
-    return results
-
-
-def _commands(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The command that trains each recipe, by the key that cells carry; seeds are left out."""
-    commands = {}
-    for record in records:
-        if {"model", "data"} <= record.get("recipe", {}).keys():
-            recipe = Recipe.from_settings(record["recipe"])
-            commands[recipe_key(recipe)] = train_command(without_seeds(recipe))
-    return commands
-
-
 def slug(row: str, seed: int) -> str:
     """The folder of a run: `TreeLSTM 128D` with seed 2 is `treelstm-128d-2`."""
     return f"{row.lower().replace(' ', '-')}-{seed}"
-
-
-def _read(out: str | Path | None) -> dict[str, Any]:
-    if out is None or not Path(out).exists():
-        return {}
-    try:
-        results = check(read_json(out), _RESULTS)
-        for number, record in enumerate(results.get("runs", [])):
-            _readable_recipe(record, number)
-    except (FormatError, SpecError) as error:
-        raise FormatError(f"{out} is there and cannot be read as results: {error}. Move it away.") from None
-    return dict(results)
-
-
-_CELL = {
-    "where": TEXT, "row": TEXT, "column": TEXT, "budget": TEXT, "measured": Maybe(NUMBER), "runs?": COUNT,
-    "recipe?": Maybe(TEXT),
-}  # fmt: skip
-_RECORD = {
-    "row": TEXT, "budget?": TEXT, "recipe?": Each(ANYTHING), "column?": Maybe(TEXT), "epochs?": COUNT,
-    "best_epoch?": WHOLE, "train_rows?": COUNT, "dev_curve?": Maybe([NUMBER]), "dev?": NUMBER,
-}  # fmt: skip
-_RESULTS = {"paper?": TEXT, "cells?": [_CELL], "runs?": [_RECORD]}
-
-
-def _readable_recipe(record: Mapping[str, Any], number: int) -> None:
-    """An error if a record has a recipe that cannot be read: found before the training, not when it is over."""
-    if {"model", "data"} <= record.get("recipe", {}).keys():
-        try:
-            Recipe.from_settings(record["recipe"])
-        except SpecError as error:
-            raise FormatError(f"runs[{number}].recipe: {error}") from None
-
-
-def _kept_cells(before: list[Cell], now: list[Cell]) -> list[Cell]:
-    """What was measured now, and what was measured before and could not be measured now, or from fewer runs."""
-    old = {_place(cell): cell for cell in before if cell["measured"] is not None}
-    here = {_place(cell) for cell in now}
-    cells = [_newer(old.get(_place(cell)), cell) for cell in now]
-    return cells + [cell for place, cell in old.items() if place not in here]
-
-
-def _newer(before: Cell | None, now: Cell) -> Cell:
-    """Which of two cells of one number stands. An earlier one whose recipe is no longer the planned one is marked."""
-    if before is None:
-        return now
-    same = before.get("recipe") == now.get("recipe")
-    fewer = now["measured"] is not None and same and "recipe" in now and before["runs"] > now["runs"]
-    if now["measured"] is not None and not fewer:
-        return now
-    kept = {name: value for name, value in before.items() if name != "older_recipe"}
-    return kept if same or "recipe" not in now else {**kept, "older_recipe": True}
-
-
-def _kept(before: Any, now: Any) -> Any:
-    """A section as it is now, or as it was if there is nothing now; a section of several parts, part by part."""
-    if isinstance(before, dict) and isinstance(now, dict) and all(isinstance(part, dict) for part in before.values()):
-        return {**before, **{name: part for name, part in now.items() if part or name not in before}}
-    return now or before
-
-
-def _mark(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """What tells a record of a run from the others."""
-    seed = record.get("recipe", {}).get("seed")
-    return tuple(str(part) for part in (record.get("budget", "cpu"), record["row"], record.get("column"), seed))
-
-
-def _place(cell: Cell) -> tuple[str, ...]:
-    return tuple(str(cell[key]) for key in ("where", "row", "column", "budget"))

@@ -248,7 +248,7 @@ class _Finder:
     def _candidates(rows: int, names: Sequence[str], recipe: Recipe) -> Iterator[tuple[Any, Callable[[], Corpus]]]:
         """Files that the recipe mentions, then the splits of its task that are large enough, likely ones first."""
         for path in dict.fromkeys([*recipe.exclude, recipe.dev, recipe.data]):
-            if path and (path != recipe.data or Path(path).is_file()):
+            if path and (path != recipe.data or kind_of(path) == "file"):
                 yield path, lambda path=path: corpus_from(str(data_file(path)))  # type: ignore[misc]
         try:
             if source_kind(recipe.data) == "folder":

@@ -42,16 +42,19 @@ class Distribution(NamedTuple):
 Prior: TypeAlias = "Mapping[str, tuple[Sequence[Value], Floats]]"  # of each operator: values and their chances
 
 
-def value_prior(corpus: Corpus) -> dict[str, tuple[list[Value], npt.NDArray[np.float64]]]:
-    """p(value | operator) over all lists of a corpus, by operator name; the most frequent COMBINATIONS values."""
-    forest = corpus.forest
-    lists = np.flatnonzero(~forest.leaf & (corpus.values >= 0))
+def prior_of(
+    names: Sequence[str], outcomes: Sequence[Value], counts: Ints
+) -> dict[str, tuple[list[Value], npt.NDArray[np.float64]]]:
+    """p(value | operator), by operator name, from how often each name has each outcome: [names, outcomes].
+
+    Of each operator, the most frequent COMBINATIONS values.
+    """
     prior = {}
-    for symbol in np.unique(forest.symbol[lists]).tolist():
-        values, counts = np.unique(corpus.values[lists[forest.symbol[lists] == symbol]], return_counts=True)
-        most = np.argsort(-counts, kind="stable")[:COMBINATIONS]
-        chances = counts[most] / counts[most].sum()
-        prior[forest.names[symbol]] = [corpus.outcomes[value] for value in values[most].tolist()], chances
+    for symbol in np.flatnonzero(counts.sum(axis=1)).tolist():
+        values = np.flatnonzero(counts[symbol])
+        most = values[np.argsort(-counts[symbol, values], kind="stable")[:COMBINATIONS]]
+        chances = counts[symbol, most] / counts[symbol, most].sum()
+        prior[names[symbol]] = [outcomes[value] for value in most.tolist()], chances
     return prior
 
 

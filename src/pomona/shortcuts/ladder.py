@@ -19,8 +19,11 @@ Without `train`, predictors learn from one half of the corpus and answer the oth
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,12 +32,18 @@ import numpy.typing as npt
 from pomona.base import notebook
 from pomona.base.arrays import Floats
 from pomona.base.errors import MeasureError
+from pomona.base.files import read_json, write_json
+from pomona.base.workers import HERE, Crew
 from pomona.data.answers import all_asked, asked
 from pomona.data.corpus import Corpus
+from pomona.data.formats import read, write
+from pomona.data.shards.folder import Shard, Shards
 from pomona.data.task import Information, task_class
 from pomona.shortcuts import enumeration, truncation
-from pomona.shortcuts.lookups import Learner, Rung, judged, nothing, numbered, root_list, root_operators
-from pomona.trees.links import copy_arguments, positions
+from pomona.shortcuts.lessons import Lessons, Teaching, coded, learn, name_of, resolved
+from pomona.shortcuts.lookups import FEATURES_FROM, Learner, Rung, all_informations, judged, root_list, root_operators
+from pomona.trees.links import positions
+from pomona.trees.values import to_json
 
 __all__ = [
     "Information",
@@ -50,6 +59,7 @@ __all__ = [
 ]
 
 LEVELS = 8
+NOTHING = "nothing"
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,26 +119,43 @@ def _percent(rung: Rung) -> str:
 
 
 def ladder(
-    corpus: Corpus,
-    train: Corpus | None = None,
+    corpus: Corpus | Shards,
+    train: Corpus | Shards | None = None,
     *,
     levels: int = LEVELS,
     more: Mapping[str, Information] | None = None,
+    crew: Crew = HERE,
 ) -> Ladder:
-    """Every rung that applies to a corpus; `more` adds look-ups by informations of your own."""
+    """Every rung that applies to a corpus; `more` adds look-ups by informations of your own.
+
+    Shards (`pomona.data.Shards`) of training are counted by the workers of `crew`, and those of the corpus answered by
+    them; all rungs are those of the whole. Shards are answered only from a training set, not one half from the other.
+    """
     if not len(corpus):
         raise MeasureError("a ladder needs at least one example")
-    questions = all_asked(corpus)
+    if isinstance(corpus, Shards):
+        return _ladder_of_shards(corpus, train, levels, dict(more or {}), crew)
     informations: dict[str, Information] = {**task_class(corpus).shortcuts, **dict(more or {})}
-    learn = Learner(corpus, train)
+    learner = Learner(corpus, train, informations, crew)
+    reason = learner.folds[0][0].not_evaluable if train is not None else ""
+    return _ladder(corpus, learner, levels, informations, reason)
+
+
+def _ladder(
+    corpus: Corpus, learn: Learner, levels: int, informations: Mapping[str, Information], not_evaluable: str
+) -> Ladder:
+    """The ladder of a corpus; `not_evaluable` says why training has no values that rules give."""
+    questions = all_asked(corpus)
     chance = np.full(questions.shape, 1.0 / max(1, len(np.unique(questions))))
     rungs = [
-        Rung("nothing", "a guess among the answers there are", chance),
-        learn.table("most frequent answer", "the answers of training", nothing),
-        learn.table("root operator", "the name at the top of each tree", root_operators),
+        Rung(NOTHING, "a guess among the answers there are", chance),
+        learn.table("most frequent answer", "the answers of training", "nothing"),
+        learn.table("root operator", "the name at the top of each tree", "root operators"),
         learn.weighed("surface counts", "how often each token occurs"),
     ]
-    rungs += [learn.table(name, _first_line(keys), keys, root_operators) for name, keys in informations.items()]
+    rungs += [
+        learn.table(name, _first_line(keys), f"own {name}", "root operators") for name, keys in informations.items()
+    ]
     rungs += [
         Rung(name, "the best possible with this information, exactly", np.full(questions.shape, best))
         for name, best in task_class(corpus).ceilings(corpus).items()
@@ -136,13 +163,13 @@ def ladder(
     if questions.shape[1] != corpus.width:
         asked_for = f"an example asks {questions.shape[1]} questions and has {corpus.width} trees"
         return Ladder(repr(corpus), learn.source, tuple(rungs), (_left_out(asked_for),))
-    reasons = [reason for part in (corpus, train) if part is not None and (reason := _not_evaluable(part))]
+    reasons = [reason for reason in (_not_evaluable(corpus), not_evaluable) if reason]
     if not reasons:
         rungs += _evaluators(corpus, learn, levels)
     worded = any(word.isdigit() and len(word) > 1 for word in corpus.vocabulary)
     copies = corpus.forest.link is not None and truncation.applies(corpus)
-    if copies and train is not None and worded:  # with digits there are no unknown arguments
-        rungs.append(copy_ceiling(corpus, set(copy_arguments(train.forest, train.width)[1].tolist())))
+    if copies and len(learn.folds) == 1 and worded:  # with digits there are no unknown arguments
+        rungs.append(copy_ceiling(corpus, learn.folds[0][0].copied))
     return Ladder(repr(corpus), learn.source, tuple(rungs), tuple(map(_left_out, reasons[:1])))
 
 
@@ -171,18 +198,20 @@ def lookups(corpus: Corpus, train: Corpus | None = None, *, own: bool = False) -
 
     With `own`, those of the corpus's task as well.
     """
-    learn = Learner(corpus, train)
     informations = task_class(corpus).shortcuts if own else {}
-    more = [learn.table(name, _first_line(keys), keys, root_operators) for name, keys in informations.items()]
+    learn = Learner(corpus, train, informations)
+    more = [
+        learn.table(name, _first_line(keys), f"own {name}", "root operators") for name, keys in informations.items()
+    ]
     return [*_lookups(learn), *more]
 
 
 def _lookups(learn: Learner) -> Iterable[Rung]:
-    yield learn.table("most frequent answer", "the answers of training", nothing)
-    yield learn.table("root operator", "the name at the top of each tree", root_operators)
+    yield learn.table("most frequent answer", "the answers of training", "nothing")
+    yield learn.table("root operator", "the name at the top of each tree", "root operators")
     yield learn.table(
         "look-up table", "root operator, what it makes of its own leaves, their number, operators of its lists",
-        root_list, root_operators,
+        "root list", "root operators",
     )  # fmt: skip
 
 
@@ -210,6 +239,91 @@ def _first_line(information: Information) -> str:
     return str(getattr(information, "__doc__", None) or "information of a task's own").strip().split("\n")[0]
 
 
+# -- shards ----------------------------------------------------------------------------------------------------------
+
+
+def _ladder_of_shards(
+    shards: Shards, train: Corpus | Shards | None, levels: int, more: Mapping[str, Information], crew: Crew
+) -> Ladder:
+    """Learn from training first; then the ladders of all parts of the shards, added up."""
+    if train is None:
+        raise MeasureError("shards are answered from a training set; give one, for example the shards of train")
+    informations = {**task_class(next(shards.parts())).shortcuts, **more}
+    named = {name: name_of(information) for name, information in informations.items()}
+    if not all(named.values()):
+        crew = HERE
+    taught = learn(train, all_informations(informations), crew)
+    lessons = taught.lessons()
+    with tempfile.TemporaryDirectory(prefix="pomona-lessons-") as folder:
+        path, sample = Path(folder) / "lessons.json", Path(folder) / "first.parquet"
+        write_json(path, lessons.plain())
+        write(_first_examples(lessons), sample)
+        about = {"lessons": str(path), "sample": str(sample), "levels": levels}
+        about["informations"] = informations if crew is HERE else named
+        orders = [{**about, "shard": shard.plain()} for shard in shards.files]
+        answers = dict(crew.run(ladder_of_shard, orders))
+    parts = [answers[number] for number in range(len(orders))]
+    rungs = _joined([part["rungs"] for part in parts], parts[0]["order"])
+    guesses = {text for part in parts for text in part["answers"]}
+    chance = 1.0 / max(1, len(guesses))
+    rungs = [replace(rung, right=np.full(rung.right.shape, chance)) if rung.name == NOTHING else rung for rung in rungs]
+    notes = next((tuple(part["notes"]) for part in parts if part["notes"]), ())
+    return Ladder(repr(shards), taught.source, tuple(rungs), notes)
+
+
+def _first_examples(lessons: Lessons) -> Corpus:
+    """The first examples of training, for the softmax, whatever answers a part of the shards has."""
+    return lessons.first(lessons.outcomes, FEATURES_FROM)
+
+
+def _joined(parts: Sequence[Mapping[str, Any]], order: Sequence[str]) -> list[Rung]:
+    """The rungs that all parts have, in this order; where evaluators do not apply to one part, they do not apply."""
+    rungs = []
+    for name in order:
+        if all(name in part for part in parts):
+            pieces = [_rung(name, part[name]) for part in parts]
+            rungs.append(reduce(Rung.join, pieces))
+    return rungs
+
+
+def _rung(name: str, plain: Mapping[str, Any]) -> Rung:
+    right = np.array([[np.nan if value is None else value for value in row] for row in plain["right"]])
+    return Rung(name, plain["sees"], right, None, np.array(plain["times"], np.int64))
+
+
+def ladder_of_shard(
+    shard: Mapping[str, Any], lessons: str, sample: str, informations: Mapping[str, Any], levels: int
+) -> dict[str, Any]:
+    """The ladder of a shard, a part at a time, as plain values: each rung as different rows and how often they are."""
+    own = {name: resolved(information) for name, information in informations.items()}
+    first = read(sample)
+    taught: Teaching = Lessons.from_plain(read_json(lessons), lambda: [first])
+    found: dict[str, Rung] = {}
+    answers: set[str] = set()
+    missing: set[str] = set()
+    notes: tuple[str, ...] = ()
+    for part in Shard.of(shard).parts():
+        made = _ladder(part, Learner(part, taught, own), levels, own, taught.not_evaluable)
+        rungs = {rung.name: rung.counted() for rung in made.rungs}
+        missing |= (found.keys() ^ rungs.keys()) if found else set()
+        found = {name: found[name].join(rung) if name in found else rung for name, rung in rungs.items()}
+        answers |= {to_json(part.outcomes[answer]) for answer in np.unique(asked(part)).tolist()}
+        notes = notes or made.notes
+    return {
+        "order": [name for name in found if name not in missing], "answers": sorted(answers), "notes": list(notes),
+        "rungs": {name: {"sees": rung.sees, "right": _plain(rung.right), "times": _times(rung).tolist()}
+                  for name, rung in found.items() if name not in missing},
+    }  # fmt: skip
+
+
+def _plain(right: Floats) -> list[list[float | None]]:
+    return [[None if np.isnan(value) else value for value in row] for row in right.tolist()]
+
+
+def _times(rung: Rung) -> npt.NDArray[np.int64]:
+    return np.ones(len(rung.right), np.int64) if rung.times is None else rung.times
+
+
 # -- ceilings ----------------------------------------------------------------------------------------------------------
 
 
@@ -225,7 +339,9 @@ def best_accuracy(
     >>> best_accuracy(["even", "even", "odd"], ["yes", "no", "no"])
     0.6666666666666666
     """
-    keys, labels = (numbered(part)[0] for part in (np.asarray(information), np.asarray(answers)))
+    keys, labels = (
+        np.unique(coded(np.asarray(part)), return_inverse=True)[1] for part in (information, answers)
+    )
     mass = np.ones(len(keys)) if weights is None else np.asarray(weights, np.float64)
     if not len(keys) == len(labels) == len(mass) or not len(keys) or mass.min() < 0 or mass.sum() <= 0:
         raise MeasureError("a finite distribution needs a key, an answer and a weight (0 or more) for each case")

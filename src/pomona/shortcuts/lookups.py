@@ -1,15 +1,17 @@
 """Predictors that see only part of an example and learn its answers: look-up tables and weighted counts.
 
     learn = Learner(corpus, train)
-    learn.table("root operator", "the name at the top of each tree", root_operators).accuracy
+    learn.table("root operator", "the name at the top of each tree", "root operators").accuracy
 
 An *information* is a function of a corpus that gives a key for each example. The answer to a key is the most frequent
-answer among the training examples with that key or, if there are none, with a coarser key. `shortcuts.ladder` makes
-ladders of such predictors. Without `train`, they learn from one half of the corpus and answer the other.
+answer among the training examples with that key or, if there are none, with a coarser key (`shortcuts.lessons`).
+`shortcuts.ladder` makes ladders of such predictors. Without `train`, they learn from one half of the corpus and answer
+the other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -18,11 +20,14 @@ import numpy.typing as npt
 
 from pomona.base.arrays import Floats, Ints
 from pomona.base.errors import MeasureError
+from pomona.base.workers import HERE, Crew
 from pomona.data.answers import asked
 from pomona.data.corpus import Corpus, codes
+from pomona.data.shards.folder import Shards
 from pomona.data.task import Information
 from pomona.shortcuts import enumeration, truncation
 from pomona.shortcuts.enumeration import NOTHING
+from pomona.shortcuts.lessons import Teaching, about, coded, keys_of, learn
 from pomona.trees.operators import OPERATORS
 from pomona.trees.values import renumber
 
@@ -42,6 +47,7 @@ class Rung:
     sees: str
     right: npt.NDArray[np.float64]
     answers: Positions | None = None
+    times: npt.NDArray[np.int64] | None = None  # how many examples each row of `right` stands for; None: one each
 
     def __repr__(self) -> str:
         return f"Rung({self.name!r}: {self.accuracy:.1%} right)"
@@ -49,17 +55,37 @@ class Rung:
     @property
     def per_question(self) -> tuple[float, ...]:
         """Accuracy on each question (ORCHARD: first tree, second tree)."""
-        return tuple(self.right.mean(axis=0).tolist())
+        return tuple(self._mean(self.right).tolist())
 
     @property
     def accuracy(self) -> float:
         """How often all questions are answered right; NaN if the predictor does not apply to one of them."""
-        return float(self.right.prod(axis=1).mean())
+        return float(self._mean(self.right.prod(axis=1)))
 
     @property
     def error(self) -> float:
         """The standard error of `accuracy`."""
-        return float(self.right.prod(axis=1).std() / np.sqrt(max(1, len(self.right))))
+        spread = np.sqrt(self._mean((self.right.prod(axis=1) - self.accuracy) ** 2))
+        return float(spread / np.sqrt(max(1, len(self.right) if self.times is None else int(self.times.sum()))))
+
+    def _mean(self, values: Floats) -> Any:
+        return values.mean(axis=0) if self.times is None else self.times @ values / self.times.sum()
+
+    def counted(self) -> Rung:
+        """The same accuracies with each different row of `right` once, without the answers."""
+        times = np.ones(len(self.right), np.int64) if self.times is None else self.times
+        told = np.where(np.isnan(self.right), -1.0, self.right)  # as rows, no two of NaN are equal
+        rows, where = np.unique(told, axis=0, return_inverse=True)
+        rows[rows < 0] = np.nan
+        return Rung(self.name, self.sees, rows, None, np.bincount(where.ravel(), times, len(rows)).astype(np.int64))
+
+    def join(self, other: Rung) -> Rung:
+        """The rung of the examples of both."""
+        one, more = self.counted(), other.counted()
+        assert one.times is not None
+        assert more.times is not None
+        both = np.concatenate([one.right, more.right])
+        return Rung(self.name, self.sees, both, None, np.concatenate([one.times, more.times])).counted()
 
 
 def judged(corpus: Corpus, name: str, sees: str, answers: Positions) -> Rung:
@@ -68,22 +94,29 @@ def judged(corpus: Corpus, name: str, sees: str, answers: Positions) -> Rung:
 
 
 class Learner:
-    """Learns from `train`; without it, from each half of the corpus to answer the other."""
+    """Learns from `train`; without it, from each half of the corpus to answer the other.
 
-    def __init__(self, corpus: Corpus, train: Corpus | None) -> None:
-        self.corpus = corpus
+    `informations` are those of the task, by name, beside those that every corpus has (OF_EVERY_TASK).
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        train: Corpus | Shards | Teaching | None,
+        informations: Mapping[str, Information] | None = None,
+        crew: Crew = HERE,
+    ) -> None:
+        self.corpus, self.informations = corpus, all_informations(informations or {})
         everything = np.arange(len(corpus))
-        self.folds: list[tuple[Corpus, npt.NDArray[np.int64]]]  # what to learn from, which rows to answer
+        self.folds: list[tuple[Teaching, npt.NDArray[np.int64]]]  # what to learn from, which rows to answer
         if train is not None:
-            if not len(train):
-                raise MeasureError("the training corpus is empty")
-            wanted = asked(train)
-            mine, theirs = asked(corpus).shape[1], wanted.shape[1]
+            lessons = train if isinstance(train, Teaching) else learn(train, self.informations, crew)
+            mine, theirs = asked(corpus).shape[1], lessons.questions
             if mine != theirs:
                 raise MeasureError(f"the training corpus asks {theirs} questions an example, this one {mine}")
-            if not (_translated(train, wanted, corpus) >= 0).all(axis=1).any() and not _has_rules(corpus):
+            if not _teaches(lessons, corpus) and not _has_rules(corpus):
                 raise MeasureError("the training corpus has none of these answers")
-            self.folds, self.source = [(train, everything)], repr(train)
+            self.folds, self.source = [(lessons, everything)], lessons.source
         else:
             half = (corpus.keys & np.uint64(1)).astype(bool)
             if half.all() or not half.any():
@@ -93,22 +126,26 @@ class Learner:
                 raise MeasureError(
                     "one example cannot be split into two halves to learn from; give a training corpus"
                 )
-            self.folds = [(corpus.take(halves[1]), halves[0]), (corpus.take(halves[0]), halves[1])]
+            self.folds = [
+                (learn(corpus.take(learnt), self.informations), answered)
+                for answered, learnt in (halves, halves[::-1])
+            ]
             self.source = "the other half of it"
 
-    def table(self, name: str, sees: str, *informations: Information) -> Rung:
+    def table(self, name: str, sees: str, *informations: str) -> Rung:
         """The most frequent answer to a key; for an unseen key, to the next coarser key, at last of all examples."""
         questions = asked(self.corpus)
         answers = np.zeros_like(questions)
-        for train, rows in self.folds:
+        for lessons, rows in self.folds:
             part = self.corpus.take(rows)
-            wanted = _translated(train, asked(train), self.corpus)
-            known = [(_keys(information, train), _keys(information, part)) for information in reversed(informations)]
+            for one in informations:  # what is wrong with an information is told about training first
+                lessons.table(one)
+            keys = [(one, keys_of(self.informations[one], part)) for one in reversed(informations)]
             for question in range(questions.shape[1]):
-                looked_up = np.full(len(rows), _mode(wanted[:, question]))
-                for mine, theirs in known:
-                    keys, other = numbered(_about(mine, question), _about(theirs, question))
-                    best, seen = most_frequent(keys, wanted[:, question], other)
+                looked_up = np.full(len(rows), _mode(lessons, question, self.corpus))
+                for one, theirs in keys:
+                    counts = lessons.counts(one, question, self.corpus.outcomes)
+                    best, seen = counts.best(coded(about(theirs, question)))
                     looked_up = np.where(seen, best, looked_up)
                 answers[rows, question] = looked_up
         return judged(self.corpus, name, sees, answers)
@@ -117,17 +154,13 @@ class Learner:
         """A linear softmax on the counts and the presence of tokens."""
         questions = asked(self.corpus)
         answers = np.zeros_like(questions)
-        for train, rows in self.folds:
-            wanted = _translated(train, asked(train), self.corpus)
-            usable = np.flatnonzero((wanted >= 0).all(axis=1))[:FEATURES_FROM]
-            if not len(usable):  # training has none of these answers
-                answers[rows] = -1
-                continue
-            train, wanted = train.take(usable), wanted[usable]
-            words = tuple(train.vocabulary[word] for word in np.unique(train.tokens).tolist())
-            mine, theirs = _counts(train, words), _counts(self.corpus.take(rows), words)
-            for question in range(questions.shape[1]):
-                answers[rows, question] = _softmax(mine, wanted[:, question], theirs)
+        for lessons, rows in self.folds:
+            if self.corpus.outcomes not in lessons.memory:
+                lessons.memory[self.corpus.outcomes] = _fitted(lessons, self.corpus)
+            words, softmaxes = lessons.memory[self.corpus.outcomes]
+            theirs = _counts(self.corpus.take(rows), words) if softmaxes else None
+            for question in range(questions.shape[1]):  # -1 where training has none of these answers
+                answers[rows, question] = softmaxes[question].answers_to(theirs) if softmaxes else -1
         return judged(self.corpus, name, sees, answers)
 
     def evaluated(self, levels: int, *, by_hand: bool = False) -> npt.NDArray[np.int64]:
@@ -135,10 +168,26 @@ class Learner:
         if not by_hand and not truncation.applies(self.corpus):
             enumeration.check_evaluable(self.corpus)
         answers = np.zeros((len(self.corpus), self.corpus.width, levels + 1), np.int64)
-        for train, rows in self.folds:
-            evaluated = _from_the_top(self.corpus.take(rows), train, levels, by_hand)
+        for lessons, rows in self.folds:
+            evaluated = _from_the_top(self.corpus.take(rows), lessons, levels, by_hand)
             answers[rows] = evaluated.reshape(len(rows), self.corpus.width, -1)
         return answers
+
+
+def _fitted(lessons: Teaching, corpus: Corpus) -> tuple[tuple[str, ...], list[_Softmax]]:
+    """The words whose counts are seen, and the softmax of each question; none if there is nothing to learn from."""
+    train = lessons.first(corpus.outcomes, FEATURES_FROM)
+    if not len(train):
+        return (), []
+    wanted = _translated(train, asked(train), corpus)
+    words = tuple(train.vocabulary[word] for word in np.unique(train.tokens).tolist())
+    features = _counts(train, words)
+    return words, [_Softmax(features, column) for column in wanted.T]
+
+
+def _teaches(lessons: Teaching, corpus: Corpus) -> bool:
+    """Whether some training example has all its answers among those of a corpus."""
+    return lessons.complete and len(lessons.first(corpus.outcomes, 1)) > 0
 
 
 def _has_rules(corpus: Corpus) -> bool:
@@ -150,13 +199,13 @@ def _has_rules(corpus: Corpus) -> bool:
     return True
 
 
-def _from_the_top(corpus: Corpus, train: Corpus, levels: int, by_hand: bool) -> Ints:
+def _from_the_top(corpus: Corpus, lessons: Teaching, levels: int, by_hand: bool) -> Ints:
     """Answers from the top levels, as positions in outcomes; `truncation` is the fast case."""
-    if by_hand or (truncation.applies(corpus) and truncation.applies(train)):
+    if by_hand or (truncation.applies(corpus) and lessons.digits):
         evaluate = truncation.heuristic if by_hand else truncation.truncated
         digits = renumber(np.arange(truncation.VALUES), range(truncation.VALUES), corpus.outcomes)
-        return np.asarray(digits[evaluate(corpus, levels, truncation.value_prior(train))])
-    return enumeration.truncated(corpus, levels, enumeration.value_prior(train))
+        return np.asarray(digits[evaluate(corpus, levels, lessons.prior(digits=True))])
+    return enumeration.truncated(corpus, levels, lessons.prior(digits=False))
 
 
 def _translated(corpus: Corpus, answers: Positions, into: Corpus) -> Positions:
@@ -167,56 +216,15 @@ def _translated(corpus: Corpus, answers: Positions, into: Corpus) -> Positions:
 # -- look-ups ----------------------------------------------------------------------------------------------------------
 
 
-def _keys(information: Information, corpus: Corpus) -> Any:
-    """The keys of a corpus: one for each example or, in an array of three dimensions, for each of its questions."""
-    keys = information(corpus)
-    if len(keys) != len(corpus):
-        raise MeasureError(f"an information gives one key an example; got {len(keys)} for {len(corpus)}")
-    return keys
-
-
-def _about(keys: Any, question: int) -> Any:
-    return keys[:, question] if isinstance(keys, np.ndarray) and keys.ndim == 3 else keys
-
-
-def numbered(*parts: Any) -> tuple[Ints, ...]:
-    """Number the keys of all parts together: equal keys get equal numbers."""
-    if all(isinstance(part, np.ndarray) and np.issubdtype(part.dtype, np.integer) for part in parts):
-        rows = np.concatenate([part.reshape(len(part), -1) for part in parts])
-        folded = np.zeros(len(rows), np.uint64)  # a 64-bit hash of each row: numbers sort faster than rows
-        for column in rows.T:
-            folded = (folded ^ column.astype(np.int64).view(np.uint64)) * np.uint64(0x9FB21C651E98DF25)
-            folded ^= folded >> np.uint64(29)
-        _, numbers = np.unique(folded, return_inverse=True)
-    else:
-        index: dict[Any, int] = {}
-        numbers = np.array([index.setdefault(key, len(index)) for part in parts for key in part], np.int64)
-    ends = np.cumsum([len(part) for part in parts])[:-1]
-    return tuple(np.split(numbers, ends))
-
-
-def most_frequent(keys: Ints, answers: Ints, other: Ints) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """For each key of `other`, the most frequent answer to the same key in `keys`, and whether there is one."""
-    size = int(max(keys.max(initial=0), other.max(initial=0))) + 1
-    labels = int(answers.max(initial=0)) + 1
-    known = answers >= 0
-    pairs, counts = np.unique(keys[known].astype(np.int64) * labels + answers[known], return_counts=True)
-    best = np.zeros(size, np.int64)
-    seen = np.zeros(size, np.bool_)
-    order = np.argsort(counts, kind="stable")  # the last written is the most frequent
-    best[pairs[order] // labels] = pairs[order] % labels
-    seen[pairs // labels] = True
-    return best[other], seen[other]
-
-
 def nothing(corpus: Corpus) -> Ints:
     return np.zeros(len(corpus), np.int64)
 
 
-def _mode(answers: Ints) -> int:
-    """The most frequent answer; -1, which is never right, where none is known."""
-    counts = np.bincount(answers[answers >= 0], minlength=1)
-    return int(np.argmax(counts)) if counts.any() else -1
+def _mode(lessons: Teaching, question: int, corpus: Corpus) -> int:
+    """The most frequent answer of all, as a position in the outcomes of a corpus; -1, never right, if none is known."""
+    counts = lessons.counts("nothing", question, corpus.outcomes)
+    times = np.bincount(counts.answers, counts.times, minlength=1)
+    return int(np.argmax(times)) if times.any() else -1
 
 
 def _codes(corpus: Corpus) -> Ints:
@@ -244,6 +252,18 @@ def root_list(corpus: Corpus) -> Ints:
     return keys.reshape(len(corpus), corpus.width, -1)
 
 
+OF_EVERY_TASK: dict[str, Information] = {
+    "nothing": nothing,
+    "root operators": root_operators,
+    "root list": root_list,
+}
+
+
+def all_informations(own: Mapping[str, Information]) -> dict[str, Information]:
+    """The informations of every task, and those of one under their names with `own` before them."""
+    return {**OF_EVERY_TASK, **{f"own {name}": information for name, information in own.items()}}
+
+
 def _own_leaves(corpus: Corpus) -> Ints:
     if not truncation.applies(corpus):
         return enumeration.own_leaves(corpus)
@@ -268,46 +288,52 @@ def _counts(corpus: Corpus, words: tuple[str, ...]) -> Any:
     return sparse.hstack([often, present, np.log1p(corpus.lengths)[:, None]], format="csr")
 
 
-def _softmax(features: Any, answers: Ints, other: Any) -> npt.NDArray[np.int64]:
-    """Answers to `other` by multinomial logistic regression with slight regularisation, on standardised features.
+class _Softmax:
+    """Multinomial logistic regression with slight regularisation, on standardised features.
 
     Standardised features are not sparse, so they are never built: (x - middle) / spread @ weights follows from
     x @ weights.
     """
-    from scipy.optimize import minimize
 
-    labels, counts = np.unique(answers[answers >= 0], return_counts=True)
-    labels = np.sort(labels[np.argsort(-counts, kind="stable")[:MOST_ANSWERS]])
-    known = np.isin(answers, labels)
-    features, wanted = features[known], np.searchsorted(labels, answers[known])
-    rows = features.shape[0]
-    middle = features.mean(axis=0)
-    spread = np.sqrt(np.maximum(0.0, features.power(2).mean(axis=0) - middle**2))
-    scale = np.where(spread > 1e-6, 1.0 / np.maximum(spread, 1e-6), 0.0)  # constant features are dropped
-    turned = features.T.tocsr()
-    truth = np.eye(len(labels))[wanted]
+    def __init__(self, features: Any, answers: Ints) -> None:
+        from scipy.optimize import minimize
 
-    def scores_of(some: Any, flat: Floats) -> Floats:
-        weights = flat.reshape(-1, len(labels))  # the last row is the bias
-        scaled = scale[:, None] * weights[:-1]
-        return np.asarray(some @ scaled - middle @ scaled + weights[-1])
+        labels, counts = np.unique(answers[answers >= 0], return_counts=True)
+        self._labels = labels = np.sort(labels[np.argsort(-counts, kind="stable")[:MOST_ANSWERS]])
+        known = np.isin(answers, labels)
+        features, wanted = features[known], np.searchsorted(labels, answers[known])
+        rows = features.shape[0]
+        self._middle = features.mean(axis=0)
+        spread = np.sqrt(np.maximum(0.0, features.power(2).mean(axis=0) - self._middle**2))
+        # constant features are dropped
+        self._scale = np.where(spread > 1e-6, 1.0 / np.maximum(spread, 1e-6), 0.0)
+        turned = features.T.tocsr()
+        truth = np.eye(len(labels))[wanted]
 
-    def loss(flat: Floats) -> tuple[float, Floats]:
-        scores = scores_of(features, flat)
-        scores -= scores.max(axis=1, keepdims=True)
-        powers = np.exp(scores)
-        totals = powers.sum(axis=1, keepdims=True)
-        value = float((np.log(totals[:, 0]) - (scores * truth).sum(axis=1)).mean() + 5e-5 * (flat @ flat))
-        wrong = (powers / totals - truth) / rows
-        slope = scale[:, None] * (turned @ wrong - np.outer(middle, wrong.sum(axis=0)))
-        return value, np.concatenate([slope.ravel(), wrong.sum(axis=0)]) + 1e-4 * flat
+        def loss(flat: Floats) -> tuple[float, Floats]:
+            scores = self._scores(features, flat)
+            scores -= scores.max(axis=1, keepdims=True)
+            powers = np.exp(scores)
+            totals = powers.sum(axis=1, keepdims=True)
+            value = float((np.log(totals[:, 0]) - (scores * truth).sum(axis=1)).mean() + 5e-5 * (flat @ flat))
+            wrong = (powers / totals - truth) / rows
+            slope = self._scale[:, None] * (turned @ wrong - np.outer(self._middle, wrong.sum(axis=0)))
+            return value, np.concatenate([slope.ravel(), wrong.sum(axis=0)]) + 1e-4 * flat
 
-    start = np.zeros((features.shape[1] + 1) * len(labels))
-    fitted = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 60}).x
-    low, high = (features.min(axis=0).toarray(), features.max(axis=0).toarray())
-    answered = []
-    for first in range(0, other.shape[0], 500):
-        # Counts beyond the range of training (longer examples) are clipped to it.
-        part = np.clip(other[first : first + 500].toarray(), low, high)
-        answered.append(np.argmax(scores_of(part, fitted), axis=1))
-    return np.asarray(labels[np.concatenate(answered)], np.int64)
+        start = np.zeros((features.shape[1] + 1) * len(labels))
+        self._weights = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 60}).x
+        self._low, self._high = features.min(axis=0).toarray(), features.max(axis=0).toarray()
+
+    def _scores(self, some: Any, flat: Floats) -> Floats:
+        weights = flat.reshape(-1, len(self._labels))  # the last row is the bias
+        scaled = self._scale[:, None] * weights[:-1]
+        return np.asarray(some @ scaled - self._middle @ scaled + weights[-1])
+
+    def answers_to(self, other: Any) -> npt.NDArray[np.int64]:
+        """The most probable answer to each row of features."""
+        answered = []
+        for first in range(0, other.shape[0], 500):
+            # Counts beyond the range of training (longer examples) are clipped to it.
+            part = np.clip(other[first : first + 500].toarray(), self._low, self._high)
+            answered.append(np.argmax(self._scores(part, self._weights), axis=1))
+        return np.asarray(self._labels[np.concatenate(answered)], np.int64)

@@ -15,7 +15,7 @@ or the operator's most frequent value.)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from pomona.base.errors import MeasureError
 from pomona.data.corpus import Corpus
 from pomona.trees.operators import OPERATORS, Operator
 from pomona.trees.rules import FIRST, INTERPRETED, LAST, MAX, MIN, PM, SM, apply
+from pomona.trees.values import Value
 
 VALUES = 10
 NOTHING = -1
@@ -42,13 +43,14 @@ def applies(corpus: Corpus, operators: Mapping[str, Operator] = OPERATORS) -> bo
     return True
 
 
-def value_prior(corpus: Corpus) -> dict[str, npt.NDArray[np.float64]]:
-    """p(value | operator) over all lists of a corpus, by operator name."""
-    inner = ~corpus.forest.leaf
-    counts = np.zeros((len(corpus.forest.names), VALUES))
-    np.add.at(counts, (corpus.forest.symbol[inner], digits(corpus)[inner]), 1.0)
-    used = np.flatnonzero(counts.sum(axis=1))
-    return {corpus.forest.names[symbol]: counts[symbol] / counts[symbol].sum() for symbol in used.tolist()}
+def prior_of(names: Sequence[str], outcomes: Sequence[Value], counts: Ints) -> dict[str, npt.NDArray[np.float64]]:
+    """p(value | operator), by operator name, from how often each name has each outcome: [names, outcomes]."""
+    by_digit = np.zeros((len(names), VALUES))
+    for column, outcome in enumerate(outcomes):
+        if type(outcome) is int and 0 <= outcome < VALUES:
+            by_digit[:, outcome] += counts[:, column]
+    used = np.flatnonzero(by_digit.sum(axis=1))
+    return {names[symbol]: by_digit[symbol] / by_digit[symbol].sum() for symbol in used.tolist()}
 
 
 def truncated(

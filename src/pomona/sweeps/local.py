@@ -17,12 +17,11 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
-import pomona
-from pomona.sweeps.work import Order
+from pomona.base.workers import environment
+from pomona.sweeps.orders import Order
 
 STOP_SECONDS = 5.0  # a worker that is told to end is killed after this time
 
@@ -65,7 +64,7 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=_environment(),
+            env=environment(),
         )
         self.order: Order | None = None
 
@@ -102,14 +101,6 @@ class _Worker:
             with suppress(BrokenPipeError):  # an order that a dead worker never read
                 if stream is not None:
                     stream.close()
-
-
-def _environment() -> dict[str, str]:
-    """The variables of a worker: one thread, and the Pomona that this process uses, wherever it lies."""
-    home = str(Path(pomona.__file__).resolve().parents[1])
-    known = os.environ.get("PYTHONPATH")
-    path = f"{home}{os.pathsep}{known}" if known else home
-    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 class Local:

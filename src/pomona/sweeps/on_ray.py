@@ -1,60 +1,37 @@
-"""Workers of a Ray cluster: one that runs at `address`, or one on this machine that is started and stopped here.
+"""Workers of a Ray cluster: each run is a task of Ray with one core.
 
-Ray is the extra `cluster` (`pip install 'pomona[cluster]'`). A cluster that is started here has no dashboard and sends
-no usage statistics; it is told to use 127.0.0.1, but Ray 2.60 listens on all interfaces all the same.
-All workers must see the folder of the sweep under the same path.
+`base.ray_cluster` says which cluster that is. All workers must see the folder of the sweep under the same path.
 """
 
 from __future__ import annotations
 
-import os
+from contextlib import ExitStack
 from typing import Any
 
-from pomona.base.errors import RunError
-from pomona.base.extras import extras_named
+from pomona.base.ray_cluster import cluster
 from pomona.sweeps.local import Ended
-from pomona.sweeps.work import Order
-
-STARTS = 2  # tries to start Ray here: on a busy machine its own time-outs end the first
+from pomona.sweeps.orders import Order, answer
 
 
 class OnRay:
-    """An engine whose workers are tasks of Ray, one core each."""
+    """An engine whose workers are tasks of Ray, one core each; Ray is connected inside `with`."""
 
     def __init__(self, address: str = "", workers: int | None = None) -> None:
-        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        with extras_named():
-            import ray
-        self._ray = ray
-        self._started = not ray.is_initialized()
-        if self._started:
-            self._start(address, workers)
-        self.slots = max(1, workers or int(ray.cluster_resources().get("CPU", 1)))
-        self._remote = ray.remote(num_cpus=1, max_retries=0)(answer)
+        self._address, self._workers, self.slots = address, workers, 1
         self._names: dict[Any, str] = {}
-
-    def _start(self, address: str, workers: int | None) -> None:
-        here = {} if address else {"num_cpus": workers, "_node_ip_address": "127.0.0.1", "include_dashboard": False}
-        for left in reversed(range(STARTS)):
-            try:
-                self._ray.init(address or "local", log_to_driver=False, logging_level="ERROR", **here)
-                return
-            except Exception as error:
-                self._ray.shutdown()
-                if not left:
-                    where = f"the cluster at {address}" if address else "Ray on this machine"
-                    raise RunError(f"{where} cannot be reached: {error}") from error
+        self._open = ExitStack()
 
     def __enter__(self) -> OnRay:
+        self._ray = self._open.enter_context(cluster(self._address, self._workers))
+        self.slots = max(1, self._workers or int(self._ray.cluster_resources().get("CPU", 1)))
+        self._remote = self._ray.remote(num_cpus=1, max_retries=0)(answer)
         return self
 
     def __exit__(self, *error: Any) -> None:
-        for task in self._names:
-            self._ray.cancel(task, force=True)
-        self._names.clear()
-        if self._started:
-            self._ray.shutdown()
+        with self._open:
+            for task in self._names:
+                self._ray.cancel(task, force=True)
+            self._names.clear()
 
     def submit(self, order: Order) -> None:
         self._names[self._remote.remote(order.as_text())] = order.name
@@ -77,15 +54,3 @@ class OnRay:
         for task in [task for task, known in self._names.items() if known == name]:
             del self._names[task]
             self._ray.cancel(task, force=True)
-
-
-def answer(order: str) -> dict[str, Any]:
-    """Work on an order in a worker of Ray; the error, if there was one."""
-    from pomona.sweeps.work import work
-    from pomona.sweeps.worker import described
-
-    try:
-        work(Order.from_text(order))
-    except Exception as error:
-        return described(error)
-    return {"error": None}

@@ -16,7 +16,9 @@ from typing import Any
 
 from pomona.base.errors import RunError
 from pomona.base.extras import extras_named
-from pomona.sweeps.work import Order
+from pomona.base.files import write_text
+from pomona.sweeps.crew import FAILED
+from pomona.sweeps.orders import Order, described, perform
 
 MEMORY = "4GB"
 
@@ -51,7 +53,8 @@ def submit(orders: Sequence[Order], folder: Path, asked: Slurm) -> list[str]:
     """Submit an array job with one task for each order; the numbers of its jobs."""
     executor = _executor(folder, asked)
     try:
-        jobs = executor.map_array(answer_or_fail, [order.as_text() for order in orders])
+        notes = [str(folder.absolute() / FAILED / f"{order.name}.txt") for order in orders]
+        jobs = executor.map_array(perform_or_fail, [order.as_text() for order in orders], notes)
     except Exception as error:
         raise RunError(f"Slurm did not take the job: {error}. `--dry-run` shows the script.") from error
     return [str(job.job_id) for job in jobs]
@@ -63,7 +66,10 @@ def script(orders: Sequence[Order], folder: Path, asked: Slurm) -> str:
         from submitit.slurm.slurm import _make_sbatch_string
 
     parameters = asked.parameters
-    parameters["map_count"] = len(orders)
+    if len(orders) > 1:  # one run is a plain job
+        parameters["map_count"] = len(orders)
+    else:
+        del parameters["array_parallelism"]
     command = f"{shlex.quote(sys.executable)} -u -m submitit.core._submit {shlex.quote(str(folder / 'slurm'))}"
     return str(_make_sbatch_string(command=command, folder=folder / "slurm", **parameters))
 
@@ -80,18 +86,12 @@ def _executor(folder: Path, asked: Slurm) -> Any:
     return executor
 
 
-def answer_or_fail(order: str) -> None:
-    """Work on an order in a job of Slurm; an error is Slurm's failure, and is written where the sweep looks for it."""
-    from pomona.base.files import write_text
-    from pomona.sweeps.work import work
-    from pomona.sweeps.worker import described
-
-    what = Order.from_text(order)
-    note = Path(what.folder).parent / "failed" / f"{what.name}.txt"
+def perform_or_fail(order: str, note: str) -> None:
+    """Do an order in a job of Slurm; an error is Slurm's failure, and is written where the sweep looks for it."""
     try:
-        work(what)
+        perform(order)
     except Exception as error:
         found = described(error)
         write_text(note, f"{found['error']}\n\n{found['traceback']}")
         raise
-    note.unlink(missing_ok=True)
+    Path(note).unlink(missing_ok=True)

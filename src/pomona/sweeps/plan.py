@@ -20,7 +20,6 @@ from __future__ import annotations
 import itertools
 import math
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -29,10 +28,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pomona.base.errors import SpecError, did_you_mean
-from pomona.base.files import read_text
+from pomona.base.files import read_toml
 from pomona.training.recipe import Recipe
 
 TABLES = {"set": "data_settings", "model_set": "settings", "recipe": ""}  # of a declaration; what they are in a recipe
+_MOST_RUNS = 100_000  # of one sweep; beyond it, a number was mistyped
 PARTS = ("model", "data", "seeds", "data_seed", *TABLES, "random", "runs")
 OF_A_RUN = ("model", "data", "seed", "data_seed", *TABLES)
 LONGEST_NAME = 100  # letters of a run's name; longer ones end with the key of the recipe
@@ -104,8 +104,8 @@ class Plan:
             for name, value in _table(declared, table).items():
                 axes[table, name] = _axis(value, f"{table}.{name}")
         draws = declared.get("random", 0)
-        if not isinstance(draws, int) or isinstance(draws, bool) or draws < 0:
-            raise SpecError(f"random = {draws!r}: the number of combinations to draw")
+        if not isinstance(draws, int) or isinstance(draws, bool) or not 0 <= draws <= _MOST_RUNS:
+            raise SpecError(f"random = {_shown(draws)}: the number of combinations to draw, at most {_MOST_RUNS:,}")
         plan = cls(axes, _seeds(declared.get("seeds", 1)), draws, _runs(declared.get("runs", [])), dict(declared))
         plan.check()
         return plan
@@ -114,9 +114,7 @@ class Plan:
     def read(cls, path: str | Path) -> Plan:
         """The plan in a TOML file."""
         try:
-            return cls.of(tomllib.loads(read_text(Path(path))))
-        except tomllib.TOMLDecodeError as error:
-            raise SpecError(f"{path} is no TOML file: {error}") from None
+            return cls.of(read_toml(path))
         except SpecError as error:
             raise SpecError(f"{path}: {error}") from None
 
@@ -131,6 +129,14 @@ class Plan:
         ranges = [f"{table}.{name}".lstrip(".") for (table, name), axis in self.axes.items() if isinstance(axis, Range)]
         if self.runs and (self.draws or ranges):
             raise SpecError("a list of runs stands alone: leave out `random` and ranges, or leave out `runs`")
+        if self.size > _MOST_RUNS:
+            raise SpecError(f"the sweep has {self.size:,} runs; at most {_MOST_RUNS:,} can be declared at once")
+
+    @property
+    def size(self) -> int:
+        """How many runs there are, before equal ones are counted as one; a range counts as one value."""
+        several = math.prod(1 if isinstance(axis, Range) else len(axis) for axis in self.axes.values())
+        return (self.draws or len(self.runs) or several) * len(self.seeds)
 
     def need_values(self) -> None:
         """An error if a setting has a range and nothing says how many values to draw from it."""
@@ -202,6 +208,14 @@ def _axis(value: Any, where: str) -> Axis:
     return tuple(_hashable(each) for each in (value if isinstance(value, list) else [value]))
 
 
+def _shown(value: Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes whole numbers of at most 4,300 digits
+        return "a number that is too long"
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
 def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
@@ -214,11 +228,13 @@ def _table(declared: Mapping[str, Any], table: str) -> Mapping[str, Any]:
 
 
 def _seeds(value: Any) -> tuple[int, ...]:
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MOST_RUNS:
         return tuple(range(value))
     if isinstance(value, list) and value and all(isinstance(one, int) and not isinstance(one, bool) for one in value):
         return tuple(dict.fromkeys(value))
-    raise SpecError(f"seeds = {value!r}: a number of seeds, or a list of them such as [0, 1, 2]")
+    raise SpecError(
+        f"seeds = {_shown(value)}: a number of seeds, or a list of them such as [0, 1, 2]; at most {_MOST_RUNS:,}"
+    )
 
 
 def _runs(listed: Any) -> tuple[Mapping[Setting, Any], ...]:

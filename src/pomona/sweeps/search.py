@@ -18,26 +18,27 @@ from pomona.base import files
 from pomona.base.errors import SpecError
 from pomona.base.extras import extras_named
 from pomona.base.randomness import stream_key
+from pomona.sweeps.crew import LOOK_SECONDS, RETRIES, Crew
 from pomona.sweeps.plan import Plan, Range, Setting
 from pomona.sweeps.sweep import (
     DECLARATION,
-    LOOK_SECONDS,
-    RETRIES,
-    Crew,
+    Clock,
     Options,
-    check_models,
+    check,
     curve_of,
     done,
     engine_of,
+    order_of,
     owned,
     settled,
 )
 from pomona.sweeps.table import Table, read_table
-from pomona.sweeps.work import Order
+from pomona.sweeps.work import RunOrder
 from pomona.training.run import Run
 
 STORE = "trials.log"
 FIRST = 5  # trials before anything is pruned
+PATIENCE = 50  # choices without a new combination, after which there is none left
 
 
 def search(plan: Plan, out: str | Path, trials: int, **options: Unpack[Options]) -> Table:
@@ -50,7 +51,7 @@ def search(plan: Plan, out: str | Path, trials: int, **options: Unpack[Options])
     with owned(folder):
         files.write_json(folder / DECLARATION, {"plan": plan.plain, "evaluate": list(options.get("evaluate", ()))})
         with engine_of(options) as engine:
-            crew = Crew(engine, folder, options.get("retries", RETRIES), None)
+            crew: Crew[RunOrder] = Crew(engine, folder, options.get("retries", RETRIES))
             _Search(plan, folder, crew, options).finish(trials)
     return read_table(folder)
 
@@ -58,7 +59,7 @@ def search(plan: Plan, out: str | Path, trials: int, **options: Unpack[Options])
 class _Search:
     """The trials that are running, and Optuna's study of all of them."""
 
-    def __init__(self, plan: Plan, folder: Path, crew: Crew, options: Options) -> None:
+    def __init__(self, plan: Plan, folder: Path, crew: Crew[RunOrder], options: Options) -> None:
         with extras_named():
             import optuna
         optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -71,6 +72,8 @@ class _Search:
             load_if_exists=True,
             pruner=optuna.pruners.MedianPruner(n_startup_trials=FIRST),
         )
+        self.clock = Clock({})
+        self.known, self.idle = -1, 0  # combinations that were tried, and how often no new one was chosen
         self.trials: dict[str, Any] = {}  # by the name of the run
         self.seen: dict[str, int] = {}  # epochs of the curve that were reported
 
@@ -82,7 +85,7 @@ class _Search:
             self.study.enqueue_trial(known.params)
             again += 1
         while True:
-            while len(self.crew.running) < self.crew.engine.slots and (again or self._tried < trials):
+            while len(self.crew.running) < self.crew.engine.slots and (again or self._more(trials)):
                 again = max(0, again - 1)
                 self._start(self._next())
             if not self.crew.running:
@@ -95,6 +98,14 @@ class _Search:
                     self._tell(ended.name, ended.error)
             for name in [*self.crew.running]:
                 self._look(name)
+            self.clock.tell(self.crew, self.options.get("watch"), max(0, again + trials - self._tried))
+
+    def _more(self, trials: int) -> bool:
+        """Whether to choose another trial; not if all that can be chosen seems to be tried."""
+        tried = self._tried
+        self.idle = self.idle + 1 if tried == self.known else 0
+        self.known = tried
+        return tried < trials and self.idle < PATIENCE
 
     @property
     def _tried(self) -> int:
@@ -111,14 +122,13 @@ class _Search:
     def _start(self, trial: Any) -> None:
         chosen = {at: self._suggested(trial, at) for at in self.plan.axes}
         job = self.plan.job({**chosen, ("", "seed"): self.plan.seeds[0]})
-        modules = tuple(self.options.get("modules", ()))
-        check_models([job], modules)
+        check([job], self.options)
         (job,) = settled([job], self.folder)
-        order = Order(str(self.folder / job.name), job.recipe.plain, tuple(self.options.get("evaluate", ())), modules)
+        order = order_of(job, self.folder, self.options)
         if job.name in self.trials:  # two trials of equal settings: one run, one result
             self.study.tell(trial, state=self._optuna.trial.TrialState.PRUNED)
             return
-        self.trials[job.name] = trial
+        self.trials[job.name], self.clock.orders[job.name] = trial, order
         if done(order):
             self._tell(job.name, None)
         else:

@@ -12,25 +12,27 @@ another name is used where it is.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal, TypedDict, Unpack
 
 from pomona.base import files
 from pomona.base.errors import PomonaError, RunError, SpecError
 from pomona.base.locks import InUse, locked
 from pomona.base.registry import is_import
-from pomona.sweeps.local import Ended, Engine, Local
+from pomona.sweeps.crew import RETRIES, Crew
+from pomona.sweeps.local import Engine, Local
 from pomona.sweeps.plan import Job, Plan
 from pomona.sweeps.table import Table, read_table, runs_in
-from pomona.sweeps.work import Order
+from pomona.sweeps.work import RunOrder
 from pomona.training.run import Run
+from pomona.training.tracking import TRACKERS, follow
 
-DECLARATION, FAILED = "sweep.json", "failed"
-RETRIES = 2
-LOOK_SECONDS = 1.0  # between two looks at the runs
+DECLARATION = "sweep.json"
 
 On = Literal["local", "ray"]
 
@@ -43,7 +45,7 @@ class Progress:
     running: tuple[str, ...]
     waiting: int
     failed: tuple[str, ...]
-    examples_per_second: float  # of all running runs together, for each core-second
+    examples_per_second: float  # of all runs together, since the sweep began; 0 before the first epoch has ended
     seconds_left: float | None  # None before the first epoch has ended
     best: tuple[str, float] | None  # the run with the highest dev accuracy so far
 
@@ -62,6 +64,7 @@ class Options(TypedDict, total=False):
     modules: Sequence[str]  # of the user's own, with models or tasks
     watch: Watch | None  # called about once a second
     seed: int  # of random draws
+    track: Sequence[str]  # trackers that follow the learning curves, as tensorboard
 
 
 def sweep(plan: Plan | Mapping[str, Any] | str | Path, out: str | Path, **options: Unpack[Options]) -> Table:
@@ -71,29 +74,45 @@ def sweep(plan: Plan | Mapping[str, Any] | str | Path, out: str | Path, **option
     table names it with its error.
     """
     chosen = plan if isinstance(plan, Plan) else Plan.of(plan) if isinstance(plan, Mapping) else Plan.read(plan)
-    folder, evaluate, modules = Path(out), options.get("evaluate", ()), options.get("modules", ())
-    check_models(chosen.jobs(options.get("seed", 0)), modules)
+    folder = Path(out)
+    check(chosen.jobs(options.get("seed", 0)), options)
     with owned(folder):
-        orders = {order.name: order for order in _orders(chosen, folder, evaluate, modules, options.get("seed", 0))}
+        orders = {order.name: order for order in _orders(chosen, folder, options)}
         with engine_of(options) as engine:
-            Crew(engine, folder, options.get("retries", RETRIES), options.get("watch")).finish(orders)
+            crew: Crew[RunOrder] = Crew(engine, folder, options.get("retries", RETRIES))
+            clock, watch = Clock(orders), options.get("watch")
+            crew.finish((order for order in orders.values() if not done(order)), partial(clock.tell, crew, watch))
+            clock.tell(crew, watch, 0)
+        for order in orders.values():
+            if order.name not in crew.failed:
+                follow(order.folder, order.track)  # of runs that were finished before, too
     return read_table(folder)
 
 
-def missing(
-    plan: Plan, out: str | Path, evaluate: Sequence[str] = (), modules: Sequence[str] = (), seed: int = 0
-) -> list[Order]:
+def missing(plan: Plan, out: str | Path, **options: Unpack[Options]) -> list[RunOrder]:
     """The orders of a plan that are not done yet, for an engine that takes them and is not waited for."""
-    check_models(plan.jobs(seed), modules)
+    check(plan.jobs(options.get("seed", 0)), options)
     with owned(Path(out)):
-        return [order for order in _orders(plan, Path(out), evaluate, modules, seed) if not done(order)]
+        return [order for order in _orders(plan, Path(out), options) if not done(order)]
 
 
-def _orders(plan: Plan, folder: Path, evaluate: Sequence[str], modules: Sequence[str], seed: int) -> Iterator[Order]:
+def _orders(plan: Plan, folder: Path, options: Options) -> Iterator[RunOrder]:
     """Write down the declaration, and give the orders of its runs."""
-    files.write_json(folder / DECLARATION, {"plan": plan.plain, "evaluate": list(evaluate)})
-    for job in settled(plan.jobs(seed), folder):
-        yield Order(str(folder / job.name), job.recipe.plain, tuple(evaluate), tuple(modules))
+    files.write_json(folder / DECLARATION, {"plan": plan.plain, "evaluate": list(options.get("evaluate", ()))})
+    for job in settled(plan.jobs(options.get("seed", 0)), folder):
+        yield order_of(job, folder, options)
+
+
+def order_of(job: Job, folder: Path, options: Options) -> RunOrder:
+    """What a worker is told of a job."""
+    named = [job.recipe.model.partition(":")[0]] if is_import(job.recipe.model) else []
+    return RunOrder(
+        str(folder / job.name),
+        job.recipe.plain,
+        evaluate=tuple(options.get("evaluate", ())),
+        modules=(*options.get("modules", ()), *named),
+        track=tuple(options.get("track", ())),
+    )
 
 
 def engine_of(options: Options) -> Engine:
@@ -118,19 +137,21 @@ def owned(folder: Path) -> Iterator[None]:
             folder.mkdir(parents=True, exist_ok=True)
             held.enter_context(locked(folder / ".sweep.lock"))
         except InUse:
-            raise RunError(f"another sweep is working in {folder}; wait for it, or choose another folder") from None
+            raise RunError(f"another command is working in {folder}; wait for it, or choose another folder") from None
         except OSError as error:
             raise RunError(f"{folder} cannot be written: {error.strerror or error}") from error
         yield
 
 
-def check_models(jobs: Iterable[Job], modules: Sequence[str]) -> None:
-    """An error for a model or setting that does not exist, before anything is started."""
+def check(jobs: Iterable[Job], options: Options) -> None:
+    """An error for a model, a setting or a tracker that does not exist, before anything is started."""
     from pomona.data.task import TASKS
     from pomona.models.model import MODELS
 
-    for module in modules:
+    for module in options.get("modules", ()):
         MODELS.trust(module)
+    for tracker in options.get("track", ()):
+        TRACKERS.build(tracker)
     for job in jobs:
         recipe = job.recipe
         if is_import(recipe.model):
@@ -153,63 +174,7 @@ def settled(jobs: Sequence[Job], folder: Path) -> list[Job]:
     return named
 
 
-@dataclass
-class Crew:
-    """What is waiting, running and done, and the engine that does it."""
-
-    engine: Engine
-    folder: Path
-    retries: int = RETRIES
-    watch: Watch | None = None
-    running: dict[str, Order] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
-    attempts: dict[str, int] = field(default_factory=dict)
-
-    def finish(self, orders: Mapping[str, Order]) -> None:
-        """Work on all orders to the end."""
-        waiting = [order for order in orders.values() if not done(order)]
-        clock = _Clock(orders)
-        while waiting or self.running:
-            while waiting and len(self.running) < self.engine.slots:
-                self.start(waiting.pop(0))
-            for ended in self.engine.poll(LOOK_SECONDS):
-                order = self.running[ended.name]
-                if self.ended(ended):
-                    waiting.append(order)
-            self._tell(orders, len(waiting), clock)
-        self._tell(orders, 0, clock)
-
-    def start(self, order: Order) -> None:
-        self.running[order.name] = order
-        self.engine.submit(order)
-
-    def ended(self, ended: Ended) -> bool:
-        """Note how a run ended; whether it is to be tried again."""
-        del self.running[ended.name]
-        path = self.folder / FAILED / f"{ended.name}.txt"
-        if ended.error is None:
-            path.unlink(missing_ok=True)
-            return False
-        self.attempts[ended.name] = self.attempts.get(ended.name, 0) + 1
-        if not ended.final and self.attempts[ended.name] <= self.retries:
-            return True
-        self.failed[ended.name] = ended.error
-        files.write_text(path, f"{ended.error}\n\n{ended.traceback}".rstrip() + "\n")
-        return False
-
-    def _tell(self, orders: Mapping[str, Order], waiting: int, clock: _Clock) -> None:
-        if self.watch is None:
-            return
-        finished = [name for name, order in orders.items() if name not in self.running and done(order)]
-        progress = clock.progress(orders, tuple(self.running))
-        self.watch(
-            Progress(
-                done=len(finished), running=tuple(self.running), waiting=waiting, failed=tuple(self.failed), **progress
-            )
-        )
-
-
-def done(order: Order) -> bool:
+def done(order: RunOrder) -> bool:
     """Whether a run is finished and evaluated on everything that was asked for."""
     from pomona.sweeps.work import name_of
 
@@ -220,47 +185,64 @@ def done(order: Order) -> bool:
         return False
 
 
-class _Clock:
-    """The speed of a sweep, from the learning curves of its runs."""
+class Clock:
+    """How far runs have come and how fast, from their learning curves; runs may be added."""
 
-    def __init__(self, orders: Mapping[str, Order]) -> None:
+    def __init__(self, orders: dict[str, RunOrder]) -> None:
+        self.orders = orders
         self._begin = time.monotonic()
-        self._first = sum(map(len, self._curves(orders).values()))
+        curves = self._curves()
+        self._first, self._first_seen = sum(map(len, curves.values())), self._seen(curves)
 
-    def progress(self, orders: Mapping[str, Order], running: Sequence[str]) -> dict[str, Any]:
-        curves = self._curves(orders)
-        ended = sum(map(len, curves.values()))
-        left = sum(
-            order.recipe["epochs"] - len(curves[name]) for name, order in orders.items() if not self._finished(order)
-        )
-        new = ended - self._first
+    def tell(self, crew: Crew[RunOrder], watch: Watch | None, waiting: int) -> None:
+        """Say how far the sweep has come to whom it concerns."""
+        if watch is None:
+            return
+        running, curves = tuple(crew.running), self._curves()
+        finished = [name for name, order in self.orders.items() if name not in running and done(order)]
         best = max(
             ((max(entry["dev"] for entry in curve), name) for name, curve in curves.items() if curve), default=None
         )
-        return {
-            "examples_per_second": sum(_speed(curves[name], orders[name]) for name in running if curves[name]),
-            "seconds_left": (time.monotonic() - self._begin) * left / new if new else None,
-            "best": (best[1], best[0]) if best else None,
-        }
+        watch(
+            Progress(
+                done=len(finished),
+                running=running,
+                waiting=waiting,
+                failed=tuple(crew.failed),
+                examples_per_second=(self._seen(curves) - self._first_seen) / self._seconds,
+                seconds_left=self._seconds_left(curves, {*finished, *crew.failed}, waiting + len(running)),
+                best=(best[1], best[0]) if best else None,
+            )
+        )
 
-    def _curves(self, orders: Mapping[str, Order]) -> dict[str, list[dict[str, Any]]]:
-        return {name: curve_of(order) for name, order in orders.items()}
+    def _seconds_left(
+        self, curves: Mapping[str, list[dict[str, Any]]], ended: Collection[str], left: int
+    ) -> float | None:
+        """The time for the epochs that are left; a run that is not chosen yet has as many as the others on average."""
+        known = {name: order for name, order in self.orders.items() if name not in ended}
+        epochs = [max(0, order.recipe["epochs"] - len(curves[name])) for name, order in known.items()]
+        new = sum(map(len, curves.values())) - self._first
+        if not new:
+            return None
+        more = max(0, left - len(known)) * fmean(order.recipe["epochs"] for order in self.orders.values())
+        return float(self._seconds * (sum(epochs) + more) / new)
 
-    @staticmethod
-    def _finished(order: Order) -> bool:
-        return files.kind_of(Path(order.folder) / "summary.json") == "file"
+    @property
+    def _seconds(self) -> float:
+        return max(time.monotonic() - self._begin, 1e-9)
+
+    def _seen(self, curves: Mapping[str, list[dict[str, Any]]]) -> int:
+        """The examples that all runs have been trained on so far."""
+        last = {name: curve[-1] for name, curve in curves.items() if curve}
+        return sum(entry.get("step", 0) * self.orders[name].recipe["batch"] for name, entry in last.items())
+
+    def _curves(self) -> dict[str, list[dict[str, Any]]]:
+        return {name: curve_of(order) for name, order in self.orders.items()}
 
 
-def curve_of(order: Order) -> list[dict[str, Any]]:
+def curve_of(order: RunOrder) -> list[dict[str, Any]]:
     """The learning curve of a run so far; empty if it was not begun."""
     try:
         return Run.read(order.folder).curve
     except PomonaError:  # not begun, or being written
         return []
-
-
-def _speed(curve: Sequence[Mapping[str, Any]], order: Order) -> float:
-    """Examples for each core-second of a run, over all of its training."""
-    last = curve[-1]
-    examples = last.get("step", 0) * order.recipe["batch"]
-    return float(examples / max(last.get("core_seconds", 0), 1e-9))

@@ -12,10 +12,6 @@ import json
 import os
 import signal
 import sys
-import traceback
-from typing import Any
-
-from pomona.base.errors import PomonaError
 
 
 def serve() -> None:
@@ -23,23 +19,11 @@ def serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # from here on, what anybody prints is no answer
-    from pomona.sweeps.work import Order, work
+    from pomona.sweeps.orders import answer
 
     for line in sys.stdin:
-        answer: dict[str, Any] = {"error": None}
-        try:
-            work(Order.from_text(line))
-        except Exception as error:
-            answer = described(error)
-        answers.write(json.dumps(answer) + "\n")
+        answers.write(json.dumps(answer(line)) + "\n")
         answers.flush()
-
-
-def described(error: BaseException) -> dict[str, Any]:
-    """An error in one line, with its traceback; one of ours is final, since another try would end the same way."""
-    short = str(error).strip() if isinstance(error, PomonaError) else f"{type(error).__name__}: {error}".strip()
-    trace = "".join(traceback.format_exception(error))
-    return {"error": short or type(error).__name__, "traceback": trace, "final": isinstance(error, PomonaError)}
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ from pomona.base.errors import RunError
 from pomona.base.randomness import stream_key
 from pomona.data import formats
 from pomona.data.corpus import Corpus
+from pomona.data.row_checks import line_of
 from pomona.data.sources import corpus_from, data_file, source_kind
 from pomona.data.task import TASKS, generate
-from pomona.data.verification import line_of
 from pomona.training.recipe import Recipe
 
 Keys = npt.NDArray[np.uint64]

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,8 @@ def train(
         _refuse_without_effect(recipe, model, device)
     with opened(folder, recipe) as run:
         if run.finished:
+            with suppress(OSError):  # a folder that can only be read
+                (run.folder / STATE).unlink(missing_ok=True)  # if the process was killed between its last two steps
             return run
         with run.locked(), threads_of(threads):
             where = device or ("cuda" if model.gpu and torch.cuda.is_available() else "cpu")
@@ -262,7 +265,8 @@ class Trainer:
         (loss if output.penalty is None else loss + output.penalty).backward()
         value = self._checked(loss, nn.utils.clip_grad_norm_(self.weights, clip))
         self._update(rate, weight_decay)
-        right = int(_right(output.logits.detach().argmax(-1) == batch.targets).sum())
+        equal = output.logits.detach().argmax(-1) == batch.targets
+        right = int(_right(equal if output.asked is None else equal | (output.asked < 0)).sum())
         state.step += 1
         state.loss += value * len(rows)
         state.right += right

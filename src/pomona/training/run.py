@@ -6,8 +6,9 @@
     recipe.json           the Recipe                     state.safetensors   where a killed run resumes
     environment.json      versions, machine, threads     best, last          weights (.safetensors)
     data.json             fingerprints of train and dev  certificate.json    why dev is held out, for some tasks
-    curve.jsonl           one line for each epoch        predictions/        answers and trees on a corpus, by name
+    curve.jsonl, .csv     one line for each epoch        predictions/        answers and trees on a corpus, by name
     scores.json           what was measured, by corpus   .lock, .scores.lock held while a process trains, adds scores
+    tensorboard/          what a tracker wrote           tracked-NAME.json   how many epochs a tracker has seen
 
 Every file is replaced as a whole, so none is ever half written.
 """
@@ -24,9 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from pomona.base import files
-from pomona.base.errors import FormatError, RunError, SpecError
+from pomona.base.errors import FormatError, RunError, RunInUseError, SpecError
 from pomona.base.locks import InUse, locked
 from pomona.base.shapes import COUNT, NUMBER, TEXT, WHOLE, Each, fault, is_number
+from pomona.training.curves import as_csv
 from pomona.training.predictions import Predictions
 from pomona.training.recipe import Recipe
 
@@ -79,8 +81,8 @@ class Run:
         folder = Path(folder)
         if files.kind_of(folder / "recipe.json") == "file":
             known = cls.read(folder)
-            if known.recipe != recipe:
-                theirs, ours = known.recipe.plain, recipe.plain
+            theirs, ours = known.recipe.plain, recipe.plain
+            if theirs != ours:
                 name = next(name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name))
                 raise RunError(
                     f"{folder} holds a run of another recipe: there {name} = {theirs.get(name)!r}, here "
@@ -113,7 +115,7 @@ class Run:
             with locked(self.folder / ".lock"):
                 yield
         except InUse:
-            raise RunError(f"another process is training in {self.folder}; wait for it") from None
+            raise RunInUseError(f"another process is training in {self.folder}; wait for it") from None
         except OSError as error:
             raise RunError(f"{self.folder} cannot be written: {error.strerror or error}") from error
 
@@ -163,6 +165,7 @@ class Run:
 
     def write_curve(self, curve: Sequence[Mapping[str, Any]]) -> None:
         self.write_bytes("curve.jsonl", "".join(json.dumps(entry) + "\n" for entry in curve).encode())
+        self.write_bytes("curve.csv", as_csv(curve).encode())
 
     @property
     def progress(self) -> str:

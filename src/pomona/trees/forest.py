@@ -215,8 +215,10 @@ class Forest:
         numbered(self.names)
         if self.start[0] != 0 or np.any(np.diff(self.start) < 1):
             raise TreeError("every tree has at least one node, and start begins with 0")
-        wrong = (self.symbol < 0) | (self.symbol >= len(self.names))
-        bad = int(np.argmax(wrong)) if wrong.any() else first_misplaced(self.parent, self.start)
+        if self.symbol.min(initial=0) < 0 or self.symbol.max(initial=0) >= max(len(self.names), 1):
+            bad = int(np.argmax((self.symbol < 0) | (self.symbol >= len(self.names))))
+        else:
+            bad = first_misplaced(self.parent, self.start)
         if bad < 0 and self.link is not None:
             back = np.arange(len(self.symbol)) - self.link
             wrong = (self.link < 0) | (back < 0)

@@ -25,6 +25,7 @@ operators of the tree itself. No entry refers to another, so concatenating the e
 
 from __future__ import annotations
 
+import itertools
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -38,6 +39,7 @@ from pomona.trees.rules import apply, close
 
 TOO_SMALL, UNDECIDED = -1, -2  # returned instead of the end position
 SHAPES, VALUES, DEPENDENCIES = range(3)
+_GUIDE = 5  # bits
 PATIENCE = 400  # tries to draw siblings that let the chosen path decide
 _32 = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -50,6 +52,7 @@ class Heights(NamedTuple):
     left: npt.NDArray[np.int64]
     right: npt.NDArray[np.int64]
     upto: npt.NDArray[np.float64]
+    guide: npt.NDArray[np.int64]  # [R, h, first bits of a random number]: where to begin the search, for e = 0
 
 
 class Grammar(NamedTuple):
@@ -130,14 +133,31 @@ def heights(cap: int, branching: float, unary: bool) -> Heights:
                     right += [pairs[choice][1] for choice in order]
                     upto += list(np.cumsum(weights[order]) / weights.sum())
             first[levels, height, cap + 1] = len(left)
-    return Heights(first, np.array(left, np.int64), np.array(right, np.int64), np.array(upto))
+    guide = np.zeros((cap + 1, cap + 1, 1 << _GUIDE), np.int64)
+    least = np.arange(1 << _GUIDE) / (1 << _GUIDE)  # the least random number with these bits
+    for levels, height in itertools.product(range(1, cap + 1), repeat=2):
+        low, high = first[levels, height, :2].tolist()
+        if low < high:
+            guide[levels, height] = low + np.minimum(np.searchsorted(upto[low:high], least, "right"), high - low - 1)
+    return Heights(first, np.array(left, np.int64), np.array(right, np.int64), np.array(upto), guide)
 
 
 @inlined
-def _pair(table: Heights, levels: int, height: int, rest: int, half: np.uint64) -> int:
+def height_pair(table: Heights, levels: int, height: int, rest: int, half: np.uint64) -> int:
     """The pair of heights drawn with 32 random bits."""
     pair = int(table.first[levels, height, rest])
     last = table.first[levels, height, rest + 1] - 1
+    random = float(half) / 4294967296.0
+    while pair < last and table.upto[pair] <= random:
+        pair += 1
+    return pair
+
+
+@inlined
+def any_pair(table: Heights, levels: int, height: int, half: np.uint64) -> int:
+    """`height_pair` for any dependency depth, in fewer steps."""
+    pair = int(table.guide[levels, height, half >> np.uint64(32 - _GUIDE)])
+    last = table.first[levels, height, 1] - 1
     random = float(half) / 4294967296.0
     while pair < last and table.upto[pair] <= random:
         pair += 1
@@ -187,7 +207,7 @@ def grow(
         if wanted > 0:
             state += gamma
             word = mix(state)
-            pair = _pair(grammar.heights, cap - level, wanted, 0, word >> _32)
+            pair = any_pair(grammar.heights, cap - level, wanted, word >> _32)
             operator[level] = below(word & _LOW, count)
             right[level], began[level] = grammar.heights.right[pair], stacked
             wanted = grammar.heights.left[pair]
@@ -241,7 +261,7 @@ def grow_decided(
     beside = np.empty(depth, np.int64)
     for level in range(depth):  # from the root down: the height of the deciding path's sibling
         state += gamma
-        pair = _pair(grammar.heights, cap - level, height, depth - level, mix(state) >> _32)
+        pair = height_pair(grammar.heights, cap - level, height, depth - level, mix(state) >> _32)
         height, beside[level] = grammar.heights.left[pair], grammar.heights.right[pair]
     if at + 2 * grammar.integers + cap + 2 > len(nodes.symbol):
         return state, TOO_SMALL

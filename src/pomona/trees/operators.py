@@ -294,7 +294,7 @@ def dependency(
     """
     if values.dtype != object and not needs_values(forest, operators):
         numbers = np.array([_builtin(operators.get(name)) for name in forest.names], np.int8)
-        return rules.dependencies(forest.symbol, forest.arity, forest.links, np.asarray(values, np.int64), numbers)
+        return rules.dependencies(forest.symbol, forest.arity, forest.links, np.asarray(values), numbers)
     known = Interner()
     positions = np.array([known.add(value) for value in values.tolist()], np.int32)
     return dependency_of(forest, positions, known.table, operators)
@@ -302,8 +302,11 @@ def dependency(
 
 def needs_values(forest: Forest, operators: Mapping[str, Operator] = OPERATORS) -> bool:
     """Whether an operator in use says in Python which arguments decide, so that it must see the values themselves."""
-    used = _operators_in(forest, operators)
-    return any(operator.number == INTERPRETED and operator.deciding is not None for operator in used)
+    asking = {
+        name for name in forest.names
+        if name in operators and operators[name].number == INTERPRETED and operators[name].deciding is not None
+    }  # fmt: skip
+    return bool(asking) and any(operator.name in asking for operator in _operators_in(forest, operators))
 
 
 def _operators_in(forest: Forest, operators: Mapping[str, Operator]) -> list[Operator]:

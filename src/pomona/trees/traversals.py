@@ -30,23 +30,24 @@ def gathered(start: Ints, rows: Ints) -> tuple[npt.NDArray[np.int64], npt.NDArra
 def first_misplaced(parent: Ints, start: Ints) -> int:
     """The first node that breaks post-order, -1 if none does.
 
-    Open nodes wait on a stack for their parents, the next parent on top: a node that waits longer than the one it
-    covers crosses it.
+    The parents of open nodes wait on a stack, the next one on top: a node that waits longer than the one it covers
+    crosses it.
     """
-    stack = np.empty(len(parent), np.int64)
+    waiting = np.empty(len(parent) + 1, np.int64)
     for tree in range(len(start) - 1):
-        first, last = start[tree], start[tree + 1]
+        first, root = start[tree], start[tree + 1] - 1 - start[tree]
         high = 0
-        for node in range(first, last):
-            while high and parent[stack[high - 1]] == node - first:
+        waiting[0] = root  # every node but the root waits at most for the root
+        for node in range(root):
+            while high and waiting[high] == node:
                 high -= 1
-            up = parent[node]
-            if (up == -1) != (node == last - 1) or (up != -1 and not (node - first < up < last - first)):
-                return node
-            if high and up > parent[stack[high - 1]]:
-                return node
-            stack[high] = node
+            up = parent[first + node]
+            if up <= node or up > waiting[high]:
+                return int(first + node)
             high += 1
+            waiting[high] = up
+        if parent[first + root] != -1:
+            return int(first + root)
     return -1
 
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pomona.cli import terminal
-from pomona.cli.options import AsJson, DataSeed, Import, Most, Settings, Size, Source
+from pomona.cli.options import AsJson, DataSeed, Import, Most, Settings, Size, Source, Workers
 
 if TYPE_CHECKING:
     from pomona.data.corpus import Corpus
+    from pomona.data.shards.folder import Shards
     from pomona.fairness import Certificate, Violation
 
 GROUP = "proofs"
@@ -43,6 +44,7 @@ def certify(
     size: Size = 10_000,
     settings: Settings = None,
     most: Most = 5,
+    workers: Workers = None,
     imports: Import = None,
     as_json: AsJson = False,
 ) -> None:
@@ -57,15 +59,18 @@ def certify(
     Example: [bold]pomona certify orchard/hard/min-max --given MIN --given MAX[/bold]
     """
     from pomona.base.registry import parse_settings
+    from pomona.base.workers import workers as crew_of
+    from pomona.data.shards.folder import Shards
     from pomona.fairness import certify as certified
     from pomona.fairness import fold
 
     corpora = _corpora(train, test, data_seed, size, parse_settings(settings or []))
     if folded:
         corpora = {split: fold(corpus) for split, corpus in corpora.items()}
-    certificate = certified(
-        corpora["train"], corpora.get("test"), by="node" if by_node else "type", given=tuple(given or ())
-    )
+    with crew_of("local", workers if isinstance(corpora["train"], Shards) else 1, modules=imports or []) as crew:
+        certificate = certified(
+            corpora["train"], corpora.get("test"), by="node" if by_node else "type", given=tuple(given or ()), crew=crew
+        )
     if out is not None:
         certificate.save(out)
     if as_json:
@@ -78,10 +83,12 @@ def certify(
         raise typer.Exit(terminal.CHECK_FAILED)
 
 
-def _corpora(train: str, test: str, seed: int | None, size: int | None, settings: dict[str, Any]) -> dict[str, Corpus]:
+def _corpora(
+    train: str, test: str, seed: int | None, size: int | None, settings: dict[str, Any]
+) -> dict[str, Corpus | Shards]:
     """The training set and, if there is one, the test set: files, tasks, or splits of the training task or folder."""
     from pomona.data.corpus import Corpus
-    from pomona.data.sources import corpus_from, source_kind, splits_of
+    from pomona.data.sources import corpus_from, shards_of, source_kind, splits_of
 
     sizes = splits_of(train, settings)
     tested = [split for split in sizes if (split == test if test else split.startswith("test"))]
@@ -89,7 +96,10 @@ def _corpora(train: str, test: str, seed: int | None, size: int | None, settings
     test_seed = seed if apart and source_kind(test) == "task" else None
     train_seed = seed if test_seed is None or source_kind(train) == "task" else None
     known: dict[str, Any] = {"seed": train_seed, "settings": settings}
-    corpora = {"train": corpus_from(train, split="train" if sizes else "", **known)}
+    whole = None if settings or train_seed is not None else shards_of(train, "train")
+    corpora: dict[str, Corpus | Shards] = {
+        "train": corpus_from(train, split="train" if sizes else "", **known) if whole is None else whole
+    }
     if tested:
         most = {split: min(size or rows or 0, rows or 0) or size for split, rows in sizes.items()}
         parts = [corpus_from(train, split=split, size=most[split], **known) for split in tested]
@@ -98,12 +108,13 @@ def _corpora(train: str, test: str, seed: int | None, size: int | None, settings
         if cut:
             terminal.err.print(f"Of {', '.join(cut)} the first {size:,} examples each (--size).")
     elif apart:
-        whole = source_kind(test) == "file"
-        corpora["test"] = corpus_from(test, seed=test_seed, size=None if whole else size)
+        rows = splits_of(test).get("test")  # none of a file, which is read whole
+        first = None if source_kind(test) == "file" else min(size or rows or 0, rows or 0) or size
+        corpora["test"] = corpus_from(test, seed=test_seed, size=first)
     return corpora
 
 
-def _print(certificate: Certificate, corpora: dict[str, Corpus], most: int) -> None:
+def _print(certificate: Certificate, corpora: dict[str, Corpus | Shards], most: int) -> None:
     verdict = "[bold green]FAIR[/]" if certificate.fair else "[bold red]UNFAIR[/]"
     against = (
         "all that its domains make possible" if certificate.test is None else f"{certificate.test:,} test examples"
@@ -133,7 +144,7 @@ def _print(certificate: Certificate, corpora: dict[str, Corpus], most: int) -> N
     _print_problems(certificate, corpora, most)
 
 
-def _print_problems(certificate: Certificate, corpora: dict[str, Corpus], most: int) -> None:
+def _print_problems(certificate: Certificate, corpora: dict[str, Corpus | Shards], most: int) -> None:
     """The first facts that contradict each other, and the first that are missing."""
     from pomona.fairness.learner import told
 
@@ -187,9 +198,9 @@ def _few(indices: tuple[int, ...], most: int) -> str:
     return " ".join(map(str, indices[:most])) + more
 
 
-def _drawn(violation: Violation, test: Corpus | None) -> str:
+def _drawn(violation: Violation, test: Corpus | Shards | None) -> str:
     """A missing fact as a small tree, and the node of the test set that needs it."""
-    from pomona.fairness.facts import where
+    from pomona.fairness.learner import located
     from pomona.trees.drawing import draw
     from pomona.trees.forest import Forest
 
@@ -198,5 +209,4 @@ def _drawn(violation: Violation, test: Corpus | None) -> str:
     tree = draw(Forest.from_nested([(str(function), *map(str, inputs))]), [*map(str, inputs), "?"])
     if test is None or example is None or node is None:
         return f"Never shown:\n{tree}"
-    place = where(test, int(test.forest.start[example * test.width]) + node)
-    return f"Never shown, needed at {place}:\n{tree}"
+    return f"Never shown, needed at {located(test, example, node)}:\n{tree}"

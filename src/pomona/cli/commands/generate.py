@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pomona.cli import terminal
-from pomona.cli.options import AsJson, DataSeed, Import, Quiet, Settings, Size, task_names
+from pomona.cli.options import (
+    Address,
+    AsJson,
+    DataSeed,
+    Import,
+    On,
+    Quiet,
+    Settings,
+    Size,
+    Workers,
+    task_names,
+)
 
 if TYPE_CHECKING:
     from pomona.data.corpus import Corpus
@@ -32,7 +43,16 @@ def generate(
     ] = "",
     size: Size = None,
     settings: Settings = None,
-    workers: Annotated[int, typer.Option(help="Number of threads; the data do not depend on it.", min=1)] = 1,
+    rows: Annotated[
+        int, typer.Option("--rows", help="Training examples.", min=0, show_default="as the task says; also --size")
+    ] = 0,
+    shards: Annotated[
+        int | None,
+        typer.Option("--shards", help="Write the largest split as so many Parquet files, others as large.", min=1),
+    ] = None,
+    on: On = "local",
+    address: Address = "",
+    workers: Workers = None,
     quiet: Quiet = False,
     imports: Import = None,
     as_json: AsJson = False,
@@ -40,18 +60,41 @@ def generate(
     """Generate the splits of a task and write them to files, with label counts and fingerprints.
 
     The same name, settings and seed give the same rows on every machine, for any number of workers. The folder is a
-    dataset: commands take it in place of a file. Only train may have more rows than the task says (--size).
+    dataset: commands take it in place of a file. Only train may have more rows than the task says (--rows, --size).
+
+    With --shards, processes or Ray write many files of the same rows, in bounded memory. Killed, it resumes.
 
     Example: [bold]pomona generate listops/d20s --data-seed 7 --out data --format parquet,tsv[/bold]
+
+    Example: [bold]pomona generate listops/d20s --rows 1_000_000 --shards 8 --on local --out large[/bold]
     """
     from pomona.base.errors import SpecError, did_you_mean
     from pomona.base.registry import parse_settings, settings_of
+    from pomona.base.workers import workers as crew_of
     from pomona.data.datasets import rewriting
     from pomona.data.formats import FORMATS
     from pomona.data.pool import Listeners
+    from pomona.data.shards.generation import Plan, write_dataset
     from pomona.data.task import TASKS, chunks
 
     task = TASKS.build(name, parse_settings(settings or []))
+    if rows:
+        if size is not None:
+            raise SpecError(f"--rows {rows} and --size {size} say the same thing; give one")
+        size = rows
+    if shards is not None:
+        if formats != "parquet":
+            raise SpecError(f"--format {formats}: shards are Parquet files; leave --format out, or --shards")
+        plan = Plan.of(name, task, data_seed or 0, splits=split.split(",") if split else (), rows=size, shards=shards)
+        with (
+            terminal.progress(f"{name} in shards", plan.work, quiet=quiet or as_json) as advance,
+            crew_of(on, workers, address=address, modules=imports or []) as crew,
+        ):
+            written = write_dataset(plan, out, crew, advance)
+        _finish(written, out, as_json=as_json)
+        return
+    if on != "local" or address:
+        raise SpecError("--on and --address go with --shards: without them, one process writes one file a split")
     suffixes = {kind: FORMATS.named(kind).suffix for kind in formats.split(",")}
     chosen = split.split(",") if split else list(reversed(task.sizes))
     for one in chosen:
@@ -64,8 +107,14 @@ def generate(
             work = sum(task.shares(one).values()) + rows  # to draw the pool, then to build and write the split's rows
             paths = {kind: out / f"{one}{suffix}" for kind, suffix in suffixes.items()}
             with terminal.progress(f"{name} {one}", work, quiet=quiet or as_json) as advance:
-                parts = chunks(task, one, data_seed or 0, rows, workers=workers, listeners=Listeners(advance, advance))
+                told = Listeners(advance, advance)
+                parts = chunks(task, one, data_seed or 0, rows, workers=workers or 1, listeners=told)
                 manifest["splits"][one] = _write(paths, parts)
+    _finish(manifest, out, as_json=as_json)
+
+
+def _finish(manifest: dict[str, Any], out: Path, *, as_json: bool) -> None:
+    """Say what was written."""
     if as_json:
         terminal.emit_json(manifest)
         return
@@ -102,13 +151,19 @@ def _write(paths: dict[str, Path], parts: Iterable[Corpus]) -> dict[str, Any]:
 
 def _print(manifest: dict[str, Any], folder: Path) -> None:
     rows = [
-        (split, "\n".join(str(folder / file) for file in about["files"]), about["fingerprint"][:16],
+        (split, "\n".join(str(folder / file) for file in _files(about)), about["fingerprint"][:16],
          f"{about['rows']:,}", _majority(about["labels"]))
         for split, about in manifest["splits"].items()
     ]  # fmt: skip
     columns = ["split", "files", "fingerprint", "rows", "most frequent answer"]
     title = f"{terminal.plain(manifest['name'])}, data seed {manifest['seed']}"
     terminal.out.print(terminal.table(title, columns, rows, left=3))
+
+
+def _files(about: dict[str, Any]) -> list[str]:
+    """The names of a split's files; of many shards the first and the last."""
+    names = [shard["file"] for shard in about["shards"]] if "shards" in about else list(about["files"])
+    return names if len(names) < 4 else [names[0], "...", names[-1]]
 
 
 def _majority(labels: dict[str, int]) -> str:

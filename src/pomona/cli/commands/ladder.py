@@ -20,6 +20,7 @@ from pomona.cli.options import (
     Split,
     Train,
     TrainDepth,
+    Workers,
 )
 
 if TYPE_CHECKING:
@@ -27,10 +28,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pomona.data.corpus import Corpus
+    from pomona.data.shards.folder import Shards
     from pomona.shortcuts.effective_depth import EffectiveDepth
     from pomona.shortcuts.ladder import Ladder
 
 GROUP = "proofs"
+IN_MEMORY = 100_000  # rows of shards that are read as one corpus
 
 
 def ladder(
@@ -46,6 +49,7 @@ def ladder(
     train_depth: TrainDepth = None,
     settings: Settings = None,
     plot: Plot = None,
+    workers: Workers = None,
     imports: Import = None,
     as_json: AsJson = False,
 ) -> None:
@@ -59,27 +63,60 @@ def ladder(
     """
     from pomona.base.errors import MeasureError
     from pomona.base.registry import parse_settings
+    from pomona.base.workers import workers as crew_of
     from pomona.cli.commands.evaluate import learning_source
-    from pomona.data.sources import corpus_from
+    from pomona.data.formats import parquet
+    from pomona.data.shards.folder import Shards
+    from pomona.data.sources import corpus_from, shards_of
     from pomona.evaluation.baselines import Baselines, learning_examples
     from pomona.shortcuts.ladder import ladder as make
 
     chosen = parse_settings(settings or [])
-    whole = corpus_from(source, split=split, seed=data_seed, size=None, settings=chosen)
+    shards = shards_of(source, split) if data_seed is None and not chosen else None
+    if shards is not None and IN_MEMORY < len(shards) <= (size or len(shards)) and predictions is None:
+        made = _of_shards(shards, train, levels, workers, imports or [])
+        asked = "tree" if made.rungs[0].right.shape[1] == parquet.said(shards.files[0].path)["width"] else "answer"
+        _show(made, asked, list(made.notes), (), plot, as_json=as_json)
+        return
+    most = size if shards is not None and predictions is None else None  # of shards no more than is needed
+    whole = corpus_from(source, split=split, seed=data_seed, size=most, settings=chosen)
     corpus = whole[:size]
-    learn = learning_source(train, data_seed) if train else learning_examples(corpus)
-    made = make(corpus, learn, levels=levels)
+    taught = shards_of(train, "train") if train else None
+    with crew_of("local", 1 if taught is None else workers, modules=imports or []) as crew:
+        learn = taught or (learning_source(train, data_seed) if train else learning_examples(corpus))
+        made = make(corpus, learn, levels=levels, crew=crew)
     depths: tuple[EffectiveDepth, ...] = ()
     notes = list(made.notes)
     if predictions is not None:
         given = _answers(corpus, predictions, len(whole))
         made = _with_model(made, corpus, given, predictions.name)
         try:
+            if isinstance(learn, Shards):
+                raise MeasureError("its evaluators learn from a training set in one piece, and --train is in shards")
             depths = Baselines(corpus, learn, train_depth).depths(given)
         except MeasureError as error:
             notes.append(f"No effective depth: {error}.")
     questions = made.rungs[0].right.shape[1]
-    asked = "tree" if questions == corpus.width else "answer"
+    _show(made, "tree" if questions == corpus.width else "answer", notes, depths, plot, as_json=as_json)
+
+
+def _of_shards(shards: Shards, train: str, levels: int, workers: int | None, modules: list[str]) -> Ladder:
+    """The ladder of a whole split in shards."""
+    from pomona.base.workers import workers as crew_of
+    from pomona.cli.commands.evaluate import learning_source
+    from pomona.data.sources import shards_of
+    from pomona.evaluation.baselines import learning_examples
+    from pomona.shortcuts.ladder import ladder as make
+
+    with crew_of("local", workers, modules=modules) as crew:
+        learn = shards_of(train, "train") or learning_source(train, None) if train else learning_examples(shards)
+        return make(shards, learn, levels=levels, crew=crew)
+
+
+def _show(
+    made: Ladder, asked: str, notes: list[str], depths: tuple[EffectiveDepth, ...], plot: Path | None, *, as_json: bool
+) -> None:
+    """Print the ladder, and draw it."""
     if plot is not None:
         _draw(made, plot, asked)
     if as_json:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from pomona.cli import terminal
-from pomona.cli.options import AsJson, Import
+from pomona.cli.options import Address, AsJson, AtOnce, Import, On, need_ray
 
 GROUP = "papers"
 
@@ -30,42 +30,66 @@ def reproduce(
     results: Annotated[
         Path | None, typer.Option(help="File for the results. Default: results/PAPER.json, except for smoke.")
     ] = None,
+    on: On = "",
+    at_once: AtOnce = None,
+    address: Address = "",
     no_train: Annotated[bool, typer.Option("--no-train", help="Train no missing runs: show finished ones.")] = False,
     imports: Import = None,
     as_json: AsJson = False,
 ) -> None:
     """Train the models of a paper's tables and figures, resume unfinished runs, and compare with the printed numbers.
 
-    Example: [bold]pomona reproduce listops_2018 --budget smoke[/bold]
+    The same command resumes. Runs are trained one after the other; with --on local or --on ray, all that are missing
+    are trained side by side, with the same numbers.
+
+    Example: [bold]pomona reproduce listops_2018 --budget smoke --on local[/bold]
     """
     from pomona.papers.claims import judged
     from pomona.papers.reproduce import PAPERS, missing_files
     from pomona.papers.reproduce import reproduce as run_reproduction
+    from pomona.papers.side_by_side import Elsewhere
 
     where = [f"Table {number}" for number in table or []] + [f"Figure {number}" for number in figure or []]
     where += experiment or []
     out = results or (Path("results") / f"{paper}.json" if budget != "smoke" else None)
-    reproduced = run_reproduction(
-        paper,
-        budget=budget,  # type: ignore[arg-type]
-        where=where,
-        rows=row or [],
-        folder=folder,
-        out=out,
-        train_missing=not no_train,
-        say=lambda text: terminal.err.print(terminal.plain(text)),
-    )
+    if on not in ("", "local", "ray"):
+        raise typer.BadParameter(f"missing runs are trained on local or ray; got {on!r}", param_hint="--on")
+    need_ray(on, address)
+    where_trained: Any = on or ("local" if at_once else "")
+    elsewhere = Elsewhere(where_trained, at_once, address, tuple(imports or ())) if where_trained else None
+    try:
+        reproduced = run_reproduction(
+            paper,
+            budget=budget,  # type: ignore[arg-type]
+            where=where,
+            rows=row or [],
+            folder=folder,
+            out=out,
+            elsewhere=elsewhere,
+            train_missing=not no_train,
+            say=lambda text: terminal.err.print(terminal.plain(text)),
+        )
+    except KeyboardInterrupt:
+        terminal.err.print("\nStopped. The same command resumes.")
+        raise
+    failed = reproduced.pop("failed", {})
     claims = judged(PAPERS.entry(paper)[0].kind, reproduced)
     if missing_files(paper):
         out = None  # it was not written
     if as_json:
-        terminal.emit_json({**reproduced, "claims": claims})
+        terminal.emit_json({**reproduced, "claims": claims, **({"failed": failed} if failed else {})})
+        if failed:
+            raise typer.Exit(terminal.CHECK_FAILED)
         return
     smoke = ", SMOKE TEST: a few steps on few examples, to see that everything runs" if budget == "smoke" else ""
     _print(reproduced, f"{reproduced['paper']}{smoke}", where, row or [])
     _print_claims(claims, smoke)
     if out is not None:
         terminal.out.print(f"Wrote {terminal.plain(out)}")
+    for name, error in failed.items():
+        terminal.out.print(f"[bold]failed[/bold] {terminal.plain(name)}: {terminal.plain(error)}")
+    if failed:
+        raise typer.Exit(terminal.CHECK_FAILED)
 
 
 def _print(reproduced: dict[str, Any], title: str, where: list[str], only: list[str]) -> None:

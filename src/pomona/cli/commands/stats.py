@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pomona.cli import terminal
-from pomona.cli.options import AsJson, DataSeed, Import, Plot, Settings, Size, Source, Split
+from pomona.cli.options import AsJson, DataSeed, Import, Plot, Settings, Size, Source, Split, Workers
 
 if TYPE_CHECKING:
-    from pomona.data.statistics import Description
+    from pomona.data.statistics import Counts, Description
 
 GROUP = "data"
 
@@ -21,6 +21,7 @@ def stats(
     settings: Settings = None,
     size: Size = None,
     plot: Plot = None,
+    workers: Workers = None,
     imports: Import = None,
     as_json: AsJson = False,
 ) -> None:
@@ -29,12 +30,16 @@ def stats(
     Example: [bold]pomona stats data/test.parquet --plot depths.svg[/bold]
     """
     from pomona.base.registry import parse_settings
-    from pomona.data.sources import corpus_from
-    from pomona.data.statistics import describe, token_depths
+    from pomona.base.workers import workers as crew_of
+    from pomona.data.sources import corpus_from, shards_of
+    from pomona.data.statistics import describe_and_tally
 
-    corpus = corpus_from(source, split=split, seed=data_seed, size=size, settings=parse_settings(settings or []))
-    statistics = describe(corpus)
-    depths, _ = token_depths(corpus)
+    chosen = parse_settings(settings or [])
+    shards = shards_of(source, split) if size is None and data_seed is None and not chosen else None
+    corpus = corpus_from(source, split=split, seed=data_seed, size=size, settings=chosen) if shards is None else shards
+    with crew_of("local", 1 if shards is None else workers, modules=imports or []) as crew:
+        statistics, tally = describe_and_tally(corpus, crew)
+    depths = tally.token_depth
     if plot is not None:
         _draw(depths, plot, source)
     if as_json:
@@ -43,7 +48,7 @@ def stats(
     terminal.out.print(terminal.table(terminal.plain(repr(corpus)), ["", ""], _counts(statistics), left=2))
     _print_spreads(statistics)
     terminal.out.print("\n[bold]average token depth[/bold] (examples at each depth)")
-    for line in terminal.bars(depths):
+    for line in terminal.bars(*depths):
         terminal.out.print(line)
     if plot is not None:
         terminal.out.print(f"\nWrote {terminal.plain(plot)}")
@@ -92,14 +97,15 @@ def _row(counts: dict[str, int]) -> str:
     return "  ".join(f"{name}: {count:,}" for name, count in counts.items())
 
 
-def _draw(depths: object, path: Path, source: str) -> None:
+def _draw(depths: Counts, path: Path, source: str) -> None:
     import numpy as np
 
     from pomona.base.plots import Drawing, histogram, marked
+    from pomona.data.statistics import Spread
 
-    values = np.asarray(depths)
-    edges = np.arange(0, np.ceil(values.max(initial=1)) + 1)
+    edges = np.arange(0, np.ceil(depths.amounts.max(initial=1)) + 1)
     title = "average depth of a token in the tree"
-    bars = histogram(np.histogram(values, edges)[0], edges, title, "examples")
-    mean = marked({f"mean {values.mean():.1f}": values.mean()}, title)
+    bars = histogram(np.histogram(depths.amounts, edges, weights=depths.times)[0], edges, title, "examples")
+    middle = Spread.from_counts(depths).mean
+    mean = marked({f"mean {middle:.1f}": middle}, title)
     Drawing({"title": source, "height": 220, "layer": [bars, mean]}).save(path)

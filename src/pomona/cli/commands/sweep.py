@@ -11,17 +11,22 @@ import typer
 
 from pomona.cli import terminal
 from pomona.cli.options import (
+    Address,
     AsJson,
+    AtOnce,
     Data,
     DataSeed,
     Import,
     ModelSettings,
+    On,
     Quiet,
     Seed,
     Settings,
+    Track,
     Training,
     is_settings_file,
     model_names,
+    need_ray,
     settings_file,
 )
 
@@ -55,14 +60,13 @@ def sweep(
         typer.Option(help="Evaluate each finished run: a split (test), task:split:seed, or a file; repeatable."),
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder of the runs.")] = Path("runs"),
-    on: Annotated[str, typer.Option(help="Where: local, ray or slurm.")] = "local",
-    at_once: Annotated[
-        int | None, typer.Option("--at-once", help="How many runs at a time. Default: one for each core.", min=1)
-    ] = None,
-    address: Annotated[str, typer.Option(help="Of a running Ray cluster; without it, Ray is started here.")] = "",
+    on: On = "local",
+    at_once: AtOnce = None,
+    address: Address = "",
     retries: Annotated[int, typer.Option(help="Tries again after a worker died or code failed.", min=0)] = 2,
     partition: Annotated[str, typer.Option(help="Of Slurm.")] = "",
     hours: Annotated[float, typer.Option(help="Of Slurm: the longest time of a run.")] = 4.0,
+    track: Track = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the runs, or Slurm's script; start nothing.")
     ] = False,
@@ -86,9 +90,11 @@ def sweep(
         return
     if folder is not None:
         raise typer.BadParameter("a second argument goes with `show` only", param_hint="FOLDER")
+    need_ray(on, address)
     typed = {"model": model, "data": data, "seeds": seeds, "data_seed": data_seed, "random": random}
     plan = _plan(what, typed, {"set": settings, "model_set": model_settings, "recipe": recipe})
     how: dict[str, Any] = {"evaluate": evaluate or [], "modules": imports or [], "retries": retries, "seed": seed}
+    how["track"] = track or []
     if on == "slurm":
         from pomona.sweeps.on_slurm import Slurm
 
@@ -98,16 +104,14 @@ def sweep(
         for job in plan.jobs(seed):
             terminal.out.print(terminal.plain(job.name))
         return
-    with _watching(quiet=quiet) as watch:
-        how |= {"on": on, "workers": at_once, "address": address, "watch": watch}
-        try:
+    try:
+        with _watching(quiet=quiet) as watch:
+            how |= {"on": on, "workers": at_once, "address": address, "watch": watch}
             table = _run(plan, out, search, trials, how)
-        except KeyboardInterrupt:
-            shown = terminal.plain(out)
-            terminal.err.print(
-                f"\nStopped. The same command resumes; [bold]pomona sweep show {shown}[/bold] tells how far."
-            )
-            raise
+    except KeyboardInterrupt:
+        show = f"[bold]pomona sweep show {terminal.plain(out)}[/bold]"
+        terminal.err.print(f"\nStopped. The same command resumes; {show} tells how far.")
+        raise
     _print(table, as_csv=as_csv, as_json=as_json)
     if table.failed:
         raise typer.Exit(terminal.CHECK_FAILED)
@@ -214,7 +218,7 @@ def _slurm(plan: Plan, out: Path, how: dict[str, Any], asked: Any, *, dry_run: b
     from pomona.sweeps.on_slurm import script, submit
     from pomona.sweeps.sweep import missing
 
-    orders = missing(plan, out, how["evaluate"], how["modules"], how["seed"])
+    orders = missing(plan, out, **how)
     if not orders:
         terminal.out.print(f"All runs in {terminal.plain(out)} are finished.")
     elif dry_run:
@@ -252,14 +256,22 @@ def _watching(*, quiet: bool) -> Iterator[Watch | None]:
 
 
 def _state(now: Progress) -> Any:
-    left = "" if now.seconds_left is None else f"about {now.seconds_left / 60:,.0f} min"
+    left = "" if now.seconds_left is None else _about(now.seconds_left)
+    speed = f"{now.examples_per_second:,.0f}" if now.examples_per_second else ""
     best = "" if now.best is None else f"{now.best[1]:.2%} on dev: {now.best[0]}"
     rows = [
         ("done", f"{now.done:,}"), ("running", ", ".join(now.running)), ("waiting", f"{now.waiting:,}"),
-        ("failed", ", ".join(now.failed) or "0"), ("examples/core-s", f"{now.examples_per_second:,.0f}"),
+        ("failed", ", ".join(now.failed) or "0"), ("examples/s", speed),
         ("left", left), ("best", best),
     ]  # fmt: skip
     return terminal.table(None, ["", ""], rows, left=2)
+
+
+def _about(seconds: float) -> str:
+    """A time in a unit that fits it."""
+    if seconds >= 5_400:
+        return f"about {seconds / 3_600:,.1f} h"
+    return f"about {seconds / 60:,.0f} min" if seconds >= 90 else f"about {seconds:,.0f} s"
 
 
 def _print(table: Table, *, as_csv: bool, as_json: bool) -> None:

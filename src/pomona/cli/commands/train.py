@@ -17,6 +17,7 @@ from pomona.cli.options import (
     Quiet,
     Seed,
     Settings,
+    Track,
     Training,
     model_names,
 )
@@ -54,6 +55,7 @@ def train(
     ] = None,
     threads: Annotated[int, typer.Option(help="Number of threads that torch uses.", min=1)] = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda; by default cuda if it is available.")] = "",
+    track: Track = None,
     quiet: Quiet = False,
     imports: Import = None,
     as_json: AsJson = False,
@@ -74,13 +76,17 @@ def train(
 
     from pomona.training.loop import Progress
     from pomona.training.loop import train as run_training
+    from pomona.training.tracking import follow, follower
 
     with terminal.progress(f"{model} on {data}", None, quiet=quiet) as advance:
         printed = -1
+        following = follower(out, track or [])
 
         def report(now: Progress) -> None:
             nonlocal printed
             advance(1)
+            if following is not None:
+                following(now)
             if not quiet and now.epoch != printed and now.step > 20:
                 printed = now.epoch
                 terminal.err.print(
@@ -89,6 +95,7 @@ def train(
                 )
 
         run = run_training(asked, out, device=device or None, threads=threads, progress=report)
+        follow(out, track or [])
     if as_json:
         terminal.emit_json({"folder": str(run.folder), "recipe": asked.plain, **run.summary})
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pomona.cli import terminal
-from pomona.cli.options import AsJson, Import, Most, Seed
+from pomona.cli.options import AsJson, Import, Most, Seed, Workers
 
 if TYPE_CHECKING:
     from pomona.data.verification import Verification
@@ -26,6 +26,7 @@ def verify(
         int, typer.Option(help="How many pairs of each file the prover checks; 0 for all.", min=0)
     ] = 1000,
     seed: Seed = 0,
+    workers: Workers = None,
     imports: Import = None,
     as_json: AsJson = False,
 ) -> None:
@@ -36,13 +37,19 @@ def verify(
 
     Example: [bold]pomona verify data/[/bold], [bold]pomona verify nli/test.parquet --prover z3[/bold]
     """
+    from pomona.base.workers import workers as crew_of
     from pomona.data.datasets import MANIFEST
+    from pomona.data.shards.checking import shards_among
     from pomona.data.verification import files_in
     from pomona.data.verification import verify as verified
 
     files = files_in(paths)
-    with terminal.progress("verifying", len(files), quiet=as_json) as advance:
-        result = verified(*paths, prover=prover, sample=sample or None, seed=seed, progress=advance)
+    count = workers if shards_among(paths) else 1
+    with (
+        terminal.progress("verifying", len(files), quiet=as_json) as advance,
+        crew_of("local", count, modules=imports or []) as crew,
+    ):
+        result = verified(*paths, prover=prover, sample=sample or None, seed=seed, progress=advance, crew=crew)
     if as_json:
         terminal.emit_json(_plain(result))
     else:

@@ -22,6 +22,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -142,16 +143,22 @@ class FormatRegistry:
 
     def _waiting(self) -> list[str]:
         """The modules of formats not yet imported: of imported tasks, of other tasks, then general ones."""
-        modules = []
+        of_tasks, general = self._modules
+        modules = [module for module in of_tasks if module not in sys.modules]
+        modules.sort(key=lambda module: module.rpartition(".")[0] not in sys.modules)
+        return modules + [module for module in general if module not in sys.modules]
+
+    @cached_property
+    def _modules(self) -> tuple[list[str], list[str]]:
+        """The modules of formats: those of tasks, and general ones. Listing folders takes longer than a small file."""
+        of_tasks = []
         for folder in importlib.import_module(self._tasks).__path__:
             for task in pkgutil.iter_modules([folder]):
                 inside = pkgutil.iter_modules([str(Path(folder) / task.name)]) if task.ispkg else ()
                 if any(module.name == "files" for module in inside):
-                    modules.append(f"{self._tasks}.{task.name}.files")
-        modules.sort(key=lambda module: module.rpartition(".")[0] not in sys.modules)
+                    of_tasks.append(f"{self._tasks}.{task.name}.files")
         general = pkgutil.iter_modules(importlib.import_module(self._formats).__path__)
-        modules += [f"{self._formats}.{module.name}" for module in general]
-        return [module for module in modules if module not in sys.modules]
+        return of_tasks, [f"{self._formats}.{module.name}" for module in general]
 
 
 FORMATS = FormatRegistry("pomona.data.formats", "pomona.tasks")
@@ -163,8 +170,8 @@ def recognise(path: str | Path) -> Format:
     try:
         with path.open("rb") as file:
             head = unix_lines(file.read(HEAD))
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from error
+    except (OSError, ValueError) as error:  # a null character in a name is a ValueError
+        raise FormatError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from error
     if not head:
         raise FormatError("the file is empty", path=path)
     format_ = FORMATS.by_content(path, head)

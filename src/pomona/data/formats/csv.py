@@ -108,7 +108,7 @@ def _rows(text: str, path: Path) -> list[list[_Cell]]:
             if at == len(text) or text[at] == "\n":
                 break
             if text[at] != ",":
-                message = f"{text[at]!r} inside a cell; put the cell in quotation marks, and write \"\" for one inside"
+                message = f'{text[at]!r} inside a cell; put the cell in quotation marks, and write "" for one inside'
                 raise _wrong(message, _Cell("", line, at - begin + 1), path)
             at += 1
         if len(cells) == 1 and not cells[0].text:

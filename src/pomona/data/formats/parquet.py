@@ -5,40 +5,50 @@
 | id | string | the user's id, else the content key as 16 hex digits |
 | tokens | list of strings | |
 | target | list of whole numbers or strings | always a list |
-| symbols, parents, values | lists, one entry a node | the trees in post-order; parents count inside the tree, -1 root |
+| symbols, values | lists, one entry a node | the trees in post-order |
+| to_parent | list, one entry a node | how many nodes further on the parent is, 0 at the root |
 | trees | list of numbers | nodes of each tree, where an example has more than one |
 | links | list of numbers | nodes back to the quoted node, where the task has quotations |
 | length, nesting, dependency | numbers | as on the Example |
 
 Any reader of Parquet sees plain lists of strings and numbers. Columns that a task adds come last. Values and
 targets are whole numbers, or strings, where all outcomes are; otherwise each is written as JSON, in which 1, 1.0, true
-and "1" differ and a list is a tuple.
+and "1" differ and a list is a tuple. Files of format 1 have `parents` (counted inside the tree, -1 at the root) instead
+of `to_parent`, which takes less than half the space; they are read as before.
+
+A row group has at most 32,768 rows and about four million tokens or nodes; a larger chunk is cut into several. Writing
+needs the memory of one row group beside the chunk. `parts` reads a row group, or half of one, at a time; `read` needs
+that and the corpus. Both check the fingerprint of all rows, the checksum of every page, and a digest of the metadata
+and of the names of columns.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pomona.base.arrays import Ints
-from pomona.base.compiled import compiled
-from pomona.base.errors import FormatError, TreeError
+from pomona.base.errors import FormatError
 from pomona.base.files import read_bytes
-from pomona.data.corpus import FIELDS, Corpus, Fingerprint, Outcome, narrowest
+from pomona.data.arrow_tables import corpus_of, joined_kind, kind_of_outcomes, table_of
+from pomona.data.collecting import Room, collected
+from pomona.data.corpus import Corpus, Fingerprint
 from pomona.data.formats import FORMATS, Format, plain_origin
-from pomona.trees.forest import Forest
-from pomona.trees.values import distinct, from_json, position_type, to_json
+from pomona.data.parquet_footer import Announced, announced
+from pomona.trees.values import distinct, from_json
 
 SUFFIX = ".parquet"
-_META = b"pomona"
+_FORMATS = (1, 2)  # that are read; the last is written
+_META, _SEAL = b"pomona", b"pomona.digest"
+_MOST_ROWS, _MOST_ENTRIES = 1 << 15, 1 << 22  # of a row group; a single row may have more entries
 _MOST_PACKED, _FEW = 10_000, 10_000_000  # values that one byte of a file can hold, and values that any file may hold
 
 
@@ -59,24 +69,28 @@ class Writer:
         self._about: dict[str, Any] = {}
 
     def write(self, corpus: Corpus) -> None:
-        kind = _kind(corpus.outcomes)
+        kind = kind_of_outcomes(corpus.outcomes)
         if self._file is None:
             self._kind = kind
-            self._about = {"format": 1, "width": corpus.width, "origin": plain_origin(corpus.origin)}
+            self._about = {"format": _FORMATS[-1], "width": corpus.width, "origin": plain_origin(corpus.origin)}
             self._about |= {"own_ids": corpus.ids is not None, "kind": kind}
-        elif kind != self._kind and _joined(kind, self._kind) != self._kind:
-            self._widen(_joined(kind, self._kind))
-        table = _table(corpus, self._kind)
+        elif kind != self._kind and joined_kind(kind, self._kind) != self._kind:
+            self._widen(joined_kind(kind, self._kind))
+        for rows in _row_groups(corpus):
+            self._write_group(corpus[rows])
+        for name, words in (("vocabulary", corpus.vocabulary), ("names", corpus.forest.names)):
+            self._about[name] = list(dict.fromkeys([*self._about.get(name, []), *words]))
+        self._about["outcomes"] = list(distinct([*self._about.get("outcomes", []), *corpus.outcomes]))
+
+    def _write_group(self, part: Corpus) -> None:
+        table = table_of(part, self._kind)
         if self._file is None:
             self._open(table.schema)
         if table.schema != self._file.schema:
             raise FormatError("the chunks of one file must have the same columns", path=self._shown)
         self._file.write_table(table)
-        self.fingerprint.update(corpus)
-        self._rows += len(corpus)
-        for name, words in (("vocabulary", corpus.vocabulary), ("names", corpus.forest.names)):
-            self._about[name] = list(dict.fromkeys([*self._about.get(name, []), *words]))
-        self._about["outcomes"] = list(distinct([*self._about.get("outcomes", []), *corpus.outcomes]))
+        self.fingerprint.update(part)
+        self._rows += len(part)
 
     def _widen(self, kind: str) -> None:
         """Rewrite the rows so far with a type of values that can also hold those of the next chunk."""
@@ -86,7 +100,7 @@ class Writer:
         self._file = None
         try:
             for batch in _batches(opened(before)):
-                part = _table(_corpus(batch, self._about, self._shown, 0), kind)
+                part = table_of(corpus_of(batch, self._about, self._shown, 0), kind)
                 if self._file is None:
                     self._open(part.schema)
                 self._file.write_table(part)
@@ -96,132 +110,142 @@ class Writer:
 
     def close(self) -> None:
         if self._file is not None:
-            if _kind(tuple(self._about["outcomes"])) == self._kind:
+            if kind_of_outcomes(tuple(self._about["outcomes"])) == self._kind:
                 del self._about["kind"]  # it follows from the outcomes
             self._about |= {"rows": self._rows, "fingerprint": self.fingerprint.hexdigest()}
-            self._file.add_key_value_metadata({_META: json.dumps(self._about, ensure_ascii=False).encode()})
+            about = json.dumps(self._about, ensure_ascii=False).encode()
+            self._file.add_key_value_metadata({_META: about, _SEAL: _seal(about, self._file.schema)})
             self._close()
 
     def _open(self, schema: Any) -> None:
         self._sink = self._path.open("wb")  # Arrow itself takes only names in UTF-8
-        self._file = _writer(self._sink, schema)
+        self._file = new_writer(self._sink, schema)
 
     def _close(self) -> None:
         self._file.close()
         self._sink.close()
 
 
-def _writer(sink: Any, schema: Any) -> Any:
-    worded = [f"{name}.list.element" for name in ("tokens", "symbols", "values", "target")]
+def _row_groups(corpus: Corpus) -> Iterator[slice]:
+    """The rows of each row group; a corpus without rows has one."""
+    entries = np.maximum(corpus.token_start, corpus.forest.start[:: corpus.width])
+    first = 0
+    while True:
+        fitting = int(np.searchsorted(entries, entries[first] + _MOST_ENTRIES, "right")) - 1
+        last = min(len(corpus), first + _MOST_ROWS, max(fitting, first + 1))
+        yield slice(first, last)
+        first = last
+        if first >= len(corpus):
+            break
+
+
+def new_writer(sink: Any, schema: Any) -> Any:
+    """Arrow's writer of a file with these columns, with our encodings."""
+    words = ["tokens", "symbols", *(name for name in ("values", "target") if not _is_number(schema, name))]
+    numbers = ["to_parent", *(name for name in ("values", "target") if _is_number(schema, name))]
     return pq.ParquetWriter(
         sink,
         schema,
         compression="zstd",
         write_page_checksum=True,
-        use_dictionary=worded,
+        use_dictionary=[f"{name}.list.element" for name in words],
+        column_encoding={f"{name}.list.element": "BYTE_STREAM_SPLIT" for name in numbers},  # small for small numbers
         write_statistics=False,
+        write_batch_size=1 << 20,  # of entries that Arrow encodes at a time; its 1024 take a tenth longer
         dictionary_pagesize_limit=1 << 30,  # Arrow cannot read lists whose words are only partly in a dictionary
     )
 
 
-def _table(corpus: Corpus, kind: str) -> Any:
-    starts = corpus.forest.start[:: corpus.width]
-    columns: dict[str, Any] = {
-        "id": pa.array(corpus.ids, pa.string()) if corpus.ids is not None else _hex(corpus.keys),
-        "tokens": _lists(corpus.token_start, _words(corpus.tokens, corpus.vocabulary)),
-        "target": _lists(
-            np.arange(len(corpus) + 1) * corpus.targets.shape[1],
-            _outcomes(corpus.targets.ravel(), corpus.outcomes, kind),
-        ),
-        "symbols": _lists(starts, _words(corpus.forest.symbol, corpus.forest.names)),
-        "parents": _lists(starts, pa.array(corpus.forest.parent)),
-        "values": _lists(starts, _outcomes(corpus.values, corpus.outcomes, kind)),
-    }
-    if corpus.width > 1:
-        sizes = np.diff(corpus.forest.start).astype(np.int32)
-        columns["trees"] = _lists(np.arange(len(corpus) + 1) * corpus.width, pa.array(sizes))
-    if corpus.forest.link is not None:
-        columns["links"] = _lists(starts, pa.array(corpus.forest.link))
-    columns["length"] = pa.array(corpus.lengths.astype(np.int32))
-    columns["nesting"] = pa.array(corpus.nesting.astype(np.int32))
-    columns["dependency"] = pa.array(corpus.dependency.astype(np.int32))
-    for name, column in corpus.columns.items():
-        columns[name] = pa.array(column.tolist()) if column.ndim > 1 else pa.array(column)
-    return pa.table(columns)
+def _seal(about: bytes, schema: Any) -> bytes:
+    """A digest of what the pages' checksums do not cover: the metadata, and the names and types of the columns."""
+    kinds = [f"list of {kind.value_type}" if pa.types.is_list(kind) else str(kind) for kind in schema.types]
+    columns = json.dumps([schema.names, kinds]).encode()
+    return hashlib.sha256(about + b"\0" + columns).hexdigest().encode()
 
 
-def _lists(start: Ints, flat: Any) -> Any:
-    # 64-bit offsets only where 32 bits do not reach: more readers understand the short ones.
-    if start[-1] < 2**31:
-        return pa.ListArray.from_arrays(pa.array(np.asarray(start, np.int32)), flat)
-    return pa.LargeListArray.from_arrays(pa.array(np.asarray(start, np.int64)), flat)
-
-
-def _words(column: Ints, names: tuple[str, ...]) -> Any:
-    indices = pa.array(np.asarray(column, np.int32))
-    return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string()))
-
-
-def _kind(outcomes: tuple[Outcome, ...]) -> str:
-    """How values are written: as int16 or int64, as strings, or as JSON."""
-    kinds = {type(outcome) for outcome in outcomes}
-    if kinds <= {int}:
-        return "int16" if all(-(2**15) <= int(outcome) < 2**15 for outcome in outcomes) else "int64"  # type: ignore[arg-type]
-    return "string" if kinds == {str} else "json"
-
-
-def _joined(one: str, other: str) -> str:
-    """The kind that can hold values of both kinds."""
-    return "int64" if {one, other} == {"int16", "int64"} else one if one == other else "json"
-
-
-def _outcomes(column: Ints, outcomes: tuple[Outcome, ...], kind: str) -> Any:
-    missing = column < 0
-    mask = missing if missing.any() else None
-    if kind.startswith("int"):
-        table = np.array([*outcomes, 0], kind)
-        return pa.array(table[column], mask=mask)
-    indices = pa.array(np.asarray(np.where(missing, 0, column), np.int32), mask=mask)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(_spelled(outcomes, kind), pa.string()))
-
-
-def _spelled(outcomes: tuple[Outcome, ...], kind: str) -> list[str]:
-    """Outcomes as strings: themselves, or JSON where not all of them are strings."""
-    return [str(outcome) if kind == "string" else to_json(outcome) for outcome in outcomes]
-
-
-def _hex(keys: npt.NDArray[np.uint64]) -> Any:
-    """Keys as strings of 16 hex digits, without a Python string for each."""
-    letters = _hex_letters(keys, np.frombuffer(b"0123456789abcdef", np.uint8))
-    offsets = np.arange(len(keys) + 1, dtype=np.int32) * 16
-    return pa.StringArray.from_buffers(len(keys), pa.py_buffer(offsets), pa.py_buffer(letters))
-
-
-@compiled
-def _hex_letters(keys: Ints, digits: Ints) -> npt.NDArray[np.uint8]:
-    letters = np.empty(16 * len(keys), np.uint8)
-    for row in range(len(keys)):
-        for place in range(16):
-            letters[16 * row + place] = digits[(keys[row] >> np.uint64(60 - 4 * place)) & np.uint64(15)]
-    return letters
+def _is_number(schema: Any, name: str) -> bool:
+    return bool(pa.types.is_integer(schema.field(name).type.value_type))
 
 
 def read(path: Path) -> Corpus:
     """The corpus of a file that `Writer` made; anything else in Parquet's clothes is refused."""
-    try:
-        file = opened(path)
-        about = json.loads((file.metadata.metadata or {}).get(_META) or b"null")
-        if not isinstance(about, dict) or about.get("format") != 1:
+    with _reading(path) as reading:
+        return reading.whole()
+
+
+def parts(path: Path) -> Iterator[Corpus]:
+    """The corpus of a file that `Writer` made, a row group at a time; damage that only the fingerprint of all rows
+    shows is an error after the last."""
+    with _reading(path) as reading:
+        yield from reading.parts()
+
+
+def said(path: Path) -> dict[str, Any]:
+    """What a file says of itself, without its rows: format, width, origin, rows, fingerprint, words and outcomes."""
+    with _reading(path) as reading:
+        return reading.about
+
+
+def columns(path: Path, names: Collection[str]) -> Iterator[Any]:
+    """Arrow's batches of some columns, in order; their pages are checked, and the fingerprint is not."""
+    with _reading(path) as reading:
+        yield from reading.columns(names)
+
+
+class _Reading:
+    """An open file whose rows are read and checked one after the other."""
+
+    def __init__(self, file: Any, path: Path, announced: Announced) -> None:
+        self._file, self._path, self._announced = file, path, announced
+        metadata = file.metadata.metadata or {}
+        about = json.loads(metadata.get(_META) or b"null")
+        if not isinstance(about, dict) or about.get("format") not in _FORMATS:
             raise FormatError("this Parquet file was not written by Pomona (no metadata 'pomona')", path=path)
-        about["outcomes"] = list(map(from_json, about["outcomes"]))
-        parts, row = [], 0
-        for batch in _batches(file):
-            parts.append(_corpus(batch, about, path, row))
-            row += len(batch)
-        if not parts:
-            raise FormatError("the file holds no rows", path=path)
-        corpus = Corpus.concatenate(parts)
-        fingerprint = corpus.fingerprint
+        if _SEAL in metadata and metadata[_SEAL] != _seal(metadata[_META], file.schema_arrow):  # none in older files
+            raise FormatError("the file is damaged: its metadata or columns are not those that were written", path=path)
+        about["outcomes"] = tuple(map(from_json, about["outcomes"]))
+        self._about, self._fingerprint = about, ""
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return dict(self._about)
+
+    def columns(self, names: Collection[str]) -> Iterator[Any]:
+        return _batches(self._file, [name for name in self._file.schema_arrow.names if name in names])
+
+    def parts(self) -> Iterator[Corpus]:
+        fingerprint, row = Fingerprint(), 0
+        for batch in _batches(self._file):
+            part = corpus_of(batch, self._about, self._path, row)
+            fingerprint.update(part)
+            row += len(part)
+            yield part
+        if not row:
+            raise FormatError("the file holds no rows", path=self._path)
+        self._fingerprint, said = fingerprint.hexdigest(), self._about.get("fingerprint")
+        if self._fingerprint != said:
+            raise FormatError(
+                f"the rows are not those that were written: their fingerprint is {self._fingerprint[:16]}..., "
+                f"the file says {str(said)[:16]}...; generate or copy it again",
+                path=self._path,
+            )
+
+    def whole(self) -> Corpus:
+        """All rows as one corpus, which knows its fingerprint."""
+        rows, entries, _ = self._announced
+        corpus = collected(self.parts(), Room(rows, entries["tokens"], entries["symbols"]))
+        vars(corpus)["fingerprint"] = self._fingerprint  # it was computed on the way
+        return corpus
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[_Reading]:
+    """A file of ours, open for reading; what goes wrong is an error that names it."""
+    try:
+        with path.open("rb") as handle:
+            source = pa.PythonFile(handle, mode="r")
+            said = _checked(source, path)
+            yield _Reading(_open(source), path, said)
     except FormatError as error:
         if error.path is not None:
             raise
@@ -229,104 +253,37 @@ def read(path: Path) -> Corpus:
     except Exception as error:  # damage shows itself in any way: Arrow's errors, wrong types, numbers out of range
         why = (str(error).splitlines() or [type(error).__name__])[0]
         raise FormatError(f"not a whole Parquet file of ours: {why}", path=path) from error
-    if fingerprint != about.get("fingerprint"):
-        raise FormatError(
-            f"the rows are not those that were written: their fingerprint is {fingerprint[:16]}..., "
-            f"the file says {str(about.get('fingerprint'))[:16]}...; generate or copy it again",
-            path=path,
-        )
-    return corpus
 
 
 def opened(path: Path) -> Any:
-    """The file for reading: pages whose checksum is not that of their content are errors, and so is a file that
-    announces far more than it can hold, before memory is asked for."""
-    content = read_bytes(path)
-    file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
-    about, most = file.metadata, _MOST_PACKED * len(content) + _FEW
-    groups = map(about.row_group, range(about.num_row_groups))
-    parts = [group.column(at) for group in groups for at in range(about.num_columns)]
-    values = max(about.num_rows, sum(part.num_values for part in parts))
-    size = sum(max(part.total_uncompressed_size, part.total_compressed_size) for part in parts)
-    if not 0 <= values <= most or not 0 <= size <= 8 * most:
+    """The file for reading, its bytes in memory: pages whose checksum is not that of their content are errors."""
+    source = pa.BufferReader(read_bytes(path))
+    _checked(source, path)
+    return _open(source)
+
+
+def _open(source: Any) -> Any:
+    source.seek(0)
+    return pq.ParquetFile(source, page_checksum_verification=True)
+
+
+def _checked(source: Any, path: Path) -> Announced:
+    """What a Parquet file announces; one that announces far more than it can hold is refused before memory is asked
+    for."""
+    said, length = announced(source), source.size()
+    values, most = max(said.rows, said.values.total()), _MOST_PACKED * length + _FEW
+    if values > most or said.size > 8 * most:
         raise FormatError(
-            f"it announces {values:,} values in {size:,} bytes, more than a file of {len(content):,} bytes can hold",
+            f"it announces {values:,} values in {said.size:,} bytes, more than a file of {length:,} bytes can hold",
             path=path,
         )
-    return file
+    return said
 
 
-def _batches(file: Any) -> Iterator[Any]:
+def _batches(file: Any, names: list[str] | None = None) -> Iterator[Any]:
     """The rows of a file in batches, by row group: Arrow cannot join lists with different dictionaries."""
     for group in range(file.num_row_groups):
-        yield from file.iter_batches(batch_size=1 << 17, row_groups=[group])
-
-
-def _corpus(batch: Any, about: dict[str, Any], path: Path, first: int) -> Corpus:
-    """The rows of a batch, which begins with row `first` of the file."""
-    width, rows = int(about["width"]), len(batch)
-    vocabulary, names, outcomes = tuple(about["vocabulary"]), tuple(about["names"]), tuple(about["outcomes"])
-    token_start, tokens = _flat(batch, "tokens")
-    start, symbols = _flat(batch, "symbols")
-    if width > 1:
-        sizes = np.asarray(_flat(batch, "trees")[1], np.int64)
-        start = np.zeros(len(sizes) + 1, np.int64)
-        np.cumsum(sizes, out=start[1:])
-    link = np.asarray(_flat(batch, "links")[1], np.int32) if "links" in batch.schema.names else None
-    parent = np.asarray(_flat(batch, "parents")[1], np.int32)
-    symbol = _positions(symbols, names).astype(position_type(len(names)))
-    placed = _positions(tokens, vocabulary)
-    if placed.min(initial=0) < 0:
-        raise FormatError("a token is missing", path=path)
-    try:
-        forest = Forest(symbol, parent, start, names, link).checked()
-    except TreeError as error:
-        raise FormatError(f"the trees from row {first + 1} on are invalid: {error}", path=path) from None
-    kind, spelled = position_type(len(outcomes)), _spelled(outcomes, about.get("kind") or _kind(outcomes))
-    targets = _positions(_flat(batch, "target")[1], outcomes, spelled).astype(kind)
-    return Corpus(
-        placed.astype(narrowest(len(vocabulary))),
-        token_start,
-        vocabulary,
-        forest,
-        _positions(_flat(batch, "values")[1], outcomes, spelled).astype(kind),
-        outcomes,
-        targets.reshape(rows, -1) if rows else np.zeros((0, 1), kind),
-        width=width,
-        origin={**about["origin"], "path": str(path)},
-        ids=tuple(str(name) for name in batch.column("id").to_pylist()) if about["own_ids"] else None,
-        columns={name: np.array(batch.column(name).to_pylist()) for name in batch.schema.names if name not in FIELDS},
-    )
-
-
-def _flat(batch: Any, name: str) -> tuple[npt.NDArray[np.int64], Any]:
-    """Offsets and entries of a column of lists."""
-    column = batch.column(name)
-    offsets, entries = np.asarray(column.offsets, np.int64), column.flatten()
-    if column.null_count or offsets[-1] - offsets[0] != len(entries):
-        raise FormatError(f"the column {name!r} has rows without a list")
-    return offsets - offsets[0], entries
-
-
-def _positions(column: Any, names: tuple[Any, ...], spelled: Sequence[str] | None = None) -> npt.NDArray[np.int64]:
-    """The position of each entry in `names`, as the column spells them; -1 for null."""
-    if pa.types.is_integer(column.type):
-        missing = np.asarray(column.is_null())
-        numbers = np.asarray(column.fill_null(0), np.int64)
-        if names == tuple(range(len(names))):
-            if numbers.min(initial=0) < 0 or numbers.max(initial=0) >= max(len(names), 1):
-                raise FormatError("a value or target is not among the outcomes")
-            return np.where(missing, -1, numbers)
-        position: dict[Any, int] = {name: number for number, name in enumerate(names)}
-        used, inverse = np.unique(numbers[~missing], return_inverse=True)
-        positions = np.full(len(numbers), -1, np.int64)
-        positions[~missing] = np.array([position[number] for number in used.tolist()], np.int64)[inverse]
-        return positions
-    position = {word: number for number, word in enumerate(names if spelled is None else spelled)} | {None: -1}
-    if pa.types.is_dictionary(column.type):
-        table = np.array([*(position[word] for word in column.dictionary.to_pylist()), -1], np.int64)
-        return table[np.asarray(column.indices.fill_null(len(table) - 1), np.int64)]
-    return np.array([position[word] for word in column.to_pylist()], np.int64)
+        yield from file.iter_batches(batch_size=1 << 14, row_groups=[group], columns=names, use_threads=False)
 
 
 FORMATS.add(Format("parquet", SUFFIX, recognises, read, Writer, holds_everything=True))

@@ -90,6 +90,11 @@ class Stacks:
         return self._height[: self._counts[_NODES]]
 
     @property
+    def nodes(self) -> npt.NDArray[np.int64]:
+        """The children of each node in the order of computing, [nodes, 2]."""
+        return self._children[self._made[: self._counts[_NODES]]]
+
+    @property
     def pairs(self) -> npt.NDArray[np.int64]:
         """The children of every pair, [pairs, 2]."""
         return self._children[: self._counts[_PAIRS]]
@@ -101,7 +106,7 @@ class Stacks:
 
 
 @compiled
-def _pair_of(first: int, second: int, table: Ints, children: Ints, pairs: int) -> int:
+def pair_of(first: int, second: int, table: Ints, children: Ints, pairs: int) -> int:
     """The number of a pair: one of the first `pairs`, or else a new one, which is written down."""
     mixed = np.uint64(first) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(second)
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -132,7 +137,7 @@ def _advance(
             reduce, pair, choice = high > 1, -1, False
             if reduce:
                 first, second = mine[high - 2], mine[high - 1]
-                pair = _pair_of(first, second, table, children, counts[2])
+                pair = pair_of(first, second, table, children, counts[2])
                 if pair == counts[2]:
                     counts[2] += 1
                 choice = token < length

@@ -5,7 +5,7 @@ the next word:
 
     e_t = LN(E[t]),    parent = GRC(l, r)                            (`layers.grc`)
     s = v . gelu(A [l; r] + a) + b,   z = 4 tanh(s / 4),   P(reduce) = sigmoid(z)
-    logit of answer y = (tau / D) <root, e_y>                        the answer y is tied to the word y
+    logit of answer y = (tau / D) <root, e_y>                        y is tied to the word y (`layers.tied_words`)
 
 So a closed list of value 7 is to become the word 7, which a squared distance (`pull`) also asks for. Answers that are
 no word of the task have a vector of their own. The policy never passes a gradient to the vectors that it reads; z is
@@ -15,6 +15,9 @@ The parser learns from the reward r = max(log p(y), -4) of K trees a sentence, e
 others, and from a weak pull to a prior P(reduce). It is trained in stages (`stages`), since cell and parser cannot
 begin together: 1. the cell alone on flat sentences of 4 to 6 words, composed from left to right; 2. the parser alone;
 3. both on a few more words, with the best tree and a sampled one; 4. both on the parser's own trees.
+
+Two settings let the cell go on in lists that are longer than any it was shown. `noise` is added to every node in
+training, so that it learns to undo small errors. `counters` are numbers that add up along a list (`layers.grc`).
 
 What is given besides sentences and answers: left to right in stage 1, which is the right order for flat lists; the tie
 of answers to words; and a curriculum over lengths. Nothing says what a bracket is.
@@ -35,13 +38,13 @@ from pomona.base.errors import SpecError
 from pomona.models.inputs.sentences import Batch
 from pomona.models.layers.grc import GRC, Tape
 from pomona.models.layers.stack_parser import Stacks
+from pomona.models.layers.tied_words import Words
 from pomona.models.model import MODELS, Model, Output, Shape
 from pomona.models.stages import Stage
 
 BOUND = 4.0  # of the policy's logit
 WORST = -4.0  # the least reward of a tree
 FIRST_BIAS = 0.5  # of the policy, which begins with P(reduce) = 0.62
-FIRST_TAU = 4.0
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ class Learning:
     prior: float = 0.75  # P(reduce) to which the policy is pulled ...
     prior_weight: float = 0.002  # ... with this weight
     own: float = 0.0  # weight of the cross entropy of the policy with its own likelier steps
+    noise: float = 0.0  # standard deviation of what is added to every node: the cell learns to undo small errors
 
     def __post_init__(self) -> None:
         if self.trees not in ("policy", "left", "random"):
@@ -63,7 +67,7 @@ class Learning:
             raise SpecError(f"sampled = {self.sampled}, greedy = {self.greedy}: a sentence needs at least one tree")
         if not 0 < self.prior < 1:
             raise SpecError(f"prior = {self.prior}: a probability above 0 and below 1")
-        for name in ("policy", "prior_weight", "own"):
+        for name in ("policy", "prior_weight", "own", "noise"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise SpecError(f"{name} = {getattr(self, name)}: must be 0 or more")
 
@@ -80,6 +84,11 @@ class ShiftReduceModel(Model):
     width: int = 64  # of the vectors
     tied: bool = True  # an answer that is a word has the word's vector; False: a linear layer answers
     pull: float = 0.1  # tied: weight of the squared distance of the root to the vector of the answer
+    counters: int = 0  # numbers of a vector that add up along a list without bound; see layers.grc
+
+    def __post_init__(self) -> None:
+        if self.counters < 0:
+            raise SpecError(f"counters = {self.counters}: must be 0 or more")
 
     def stages(self) -> tuple[Stage, ...]:
         return (
@@ -104,52 +113,13 @@ class ShiftReduceModel(Model):
         return ShiftReduceModule(self, shape)
 
 
-class Words(nn.Module):
-    """The vectors of words and of answers, and what a root says of the answers."""
-
-    answer_rows: Tensor
-
-    def __init__(self, settings: ShiftReduceModel, shape: Shape) -> None:
-        super().__init__()
-        self.settings = settings
-        self.leaf = nn.Parameter(torch.randn(shape.vocabulary, settings.width))
-        self.norm = nn.LayerNorm(settings.width)
-        if not settings.tied:
-            self.linear = nn.Linear(settings.width, shape.classes)
-            return
-        place = {word: row for row, word in enumerate(shape.words)}
-        rows = [place.get(str(answer), -1) for answer in shape.answers or [None] * shape.classes]
-        own = iter(range(shape.vocabulary, shape.vocabulary + shape.classes))
-        places = torch.tensor([next(own) if row < 0 else row for row in rows])
-        self.register_buffer("answer_rows", places, persistent=False)
-        self.tau = nn.Parameter(torch.tensor(FIRST_TAU))
-        self.answer = nn.Parameter(torch.randn(rows.count(-1), settings.width)) if -1 in rows else None
-
-    def forward(self) -> Tensor:
-        """The vectors of all words, [words, width]."""
-        vectors: Tensor = self.norm(self.leaf)
-        return vectors
-
-    def logits(self, roots: Tensor, leaves: Tensor) -> Tensor:
-        """[..., width] to [..., classes]; `leaves` are the vectors of all words."""
-        if self.settings.tied:
-            return self.tau / self.settings.width * roots @ self.answers(leaves).t()
-        logits: Tensor = self.linear(roots)
-        return logits
-
-    def answers(self, leaves: Tensor) -> Tensor:
-        """The vectors of the answers, [classes, width]."""
-        known = leaves if self.answer is None else torch.cat([leaves, self.norm(self.answer)])
-        return known[self.answer_rows]
-
-
 class ShiftReduceModule(nn.Module):
     def __init__(self, settings: ShiftReduceModel, shape: Shape) -> None:
         super().__init__()
         width = settings.width
         self.settings, self.learning = settings, Learning()
         self.words = Words(settings, shape)
-        self.cell = GRC(width)
+        self.cell = GRC(width, settings.counters)
         self.policy = nn.Linear(2 * width, width)
         self.policy_out = nn.Linear(width, 1)
         nn.init.constant_(self.policy_out.bias, FIRST_BIAS)
@@ -162,18 +132,19 @@ class ShiftReduceModule(nn.Module):
         if not self.training:
             with torch.no_grad():
                 stacks, tape = self.parse(batch, np.arange(len(batch)), None, leaves, keep=False)
-                logits = self.words.logits(tape.vectors[torch.from_numpy(stacks.root)], leaves)
-            return Output(logits, batch.trees(stacks.steps), tape.vectors[torch.from_numpy(stacks.node_at)])
+                vectors = tape.vectors[:, : self.settings.width]  # without counters
+                logits = self.words.logits(vectors[torch.from_numpy(stacks.root)], leaves)
+            return Output(logits, batch.trees(stacks.steps), vectors[torch.from_numpy(stacks.node_at)])
         learning = self.learning
         if learning.trees != "policy" and random is not None:
-            return self._given(batch, self._steps(batch, random), leaves)
+            return self._given(batch, self._steps(batch, random), leaves, random)
         sampled = 0 if random is None else learning.sampled
         trees = sampled + (learning.greedy or not sampled)  # K
         sentences = np.tile(np.arange(len(batch)), trees)  # tree k of sentence b is k * sentences + b
         draws = np.full((trees, 2 * len(batch.flat) - len(batch)), -1.0)  # below 0: greedy
         if sampled:
             draws[trees - sampled :] = torch.rand(sampled, draws.shape[1], generator=random, dtype=torch.double).numpy()
-        stacks, tape = self.parse(batch, sentences, draws.ravel(), leaves, keep=True)
+        stacks, tape = self.parse(batch, sentences, draws.ravel(), leaves, keep=True, random=random)
         nodes = tape.nodes(leaves, stacks.height)
         roots = nodes[torch.from_numpy(stacks.root)]
         logits = self.words.logits(roots, leaves).view(trees, len(batch), -1)
@@ -185,11 +156,11 @@ class ShiftReduceModule(nn.Module):
     @torch.no_grad()
     def parse(
         self, batch: Batch, sentences: npt.NDArray[np.int64], draws: npt.NDArray[np.float64] | None, leaves: Tensor,
-        *, keep: bool,
+        *, keep: bool, random: torch.Generator | None = None,
     ) -> tuple[Stacks, Tape]:  # fmt: skip
         """Build a tree for each of these sentences of the batch, with random draws; without them, the greedy one."""
         stacks = Stacks(batch.flat, batch.start, sentences, len(leaves))
-        tape = Tape(self.cell, leaves, stacks.most, keep=keep)
+        tape = Tape(self.cell, leaves, stacks.most, keep=keep, noise=self._noise(stacks.most, leaves, random))
         if draws is None:
             draws = np.full(len(stacks.steps), -1.0)
         while (asked := stacks.advance(draws)) is not None:
@@ -201,8 +172,9 @@ class ShiftReduceModule(nn.Module):
         return stacks, tape
 
     def score(self, pairs: Tensor) -> Tensor:
-        """The logit of P(reduce) of pairs of vectors, [pairs, 2 * width]."""
-        s = self.policy_out(nn.functional.gelu(self.policy(pairs)))[:, 0]
+        """The logit of P(reduce) of pairs of vectors, whose counters it does not see."""
+        seen = self.cell.seen(pairs)[:, : 2 * self.settings.width]
+        s = self.policy_out(nn.functional.gelu(self.policy(seen)))[:, 0]
         return BOUND * torch.tanh(s / BOUND)
 
     def _steps(self, batch: Batch, random: torch.Generator) -> Bytes:
@@ -216,10 +188,17 @@ class ShiftReduceModule(nn.Module):
             stacks.answer(np.zeros(len(asked[1])))
         return stacks.steps
 
-    def _given(self, batch: Batch, steps: Bytes, leaves: Tensor) -> Output:
+    def _noise(self, nodes: int, leaves: Tensor, random: torch.Generator | None) -> Tensor | None:
+        """What this stage adds to so many nodes."""
+        if random is None or not self.learning.noise:
+            return None
+        return self.learning.noise * torch.randn(nodes, self.settings.width, generator=random).to(leaves)
+
+    def _given(self, batch: Batch, steps: Bytes, leaves: Tensor, random: torch.Generator) -> Output:
         """The loss of trees that are not the policy's; it learns nothing."""
         schedule = batch.schedule_of(steps)
-        tape = Tape.of_schedule(self.cell, leaves, schedule, keep=True)
+        noise = self._noise(len(schedule), leaves, random)
+        tape = Tape.of_schedule(self.cell, leaves, schedule, keep=True, noise=noise)
         nodes = tape.nodes(leaves, np.repeat(np.arange(len(schedule.at) - 1), np.diff(schedule.at)))
         roots = nodes[torch.from_numpy(schedule.root)]
         logits = self.words.logits(roots, leaves)

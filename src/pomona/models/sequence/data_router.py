@@ -21,7 +21,8 @@ from pomona.models.inputs.sequences import SequenceBatch
 from pomona.models.layers.attention import Attention, geometric
 from pomona.models.layers.decoder import TreeHeads, rounded
 from pomona.models.layers.dropout import dropped
-from pomona.models.layers.flat_loop import Flat, attend_geometric, can_answer_flat, repeated
+from pomona.models.layers.flat_geometric import attend_geometric
+from pomona.models.layers.flat_loop import Flat, can_answer_flat, normed_sum, repeated
 from pomona.models.model import MODELS, Output, Shape
 from pomona.models.sequence_model import LoopedModel
 
@@ -81,9 +82,9 @@ class DataRouterModule(nn.Module):
             query, key, value = attention.projected(x)
             asked = flat.asked(x)
             mixed = attend_geometric(flat.asked(query), key, value, flat, self.side)
-            a = self.after_attention(asked + attention.out(mixed))
-            g = self.gate(a).sigmoid()
-            return cast(Tensor, (1 - g) * asked + g * self.after_update(self.update(a)))
+            a = normed_sum(asked, attention.out(mixed), self.after_attention)[1]
+            g = self.gate(a).sigmoid_()
+            return torch.lerp(asked, self.after_update(self.update(a)), g)
 
         return repeated(self.word[torch.from_numpy(batch.flat)] * math.sqrt(self.settings.width), batch, steps, layer)
 

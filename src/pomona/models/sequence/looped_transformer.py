@@ -21,7 +21,8 @@ from pomona.models.inputs.sequences import SequenceBatch
 from pomona.models.layers.attention import RelativeBias, TransformerLayer
 from pomona.models.layers.decoder import TreeHeads, rounded
 from pomona.models.layers.dropout import dropped
-from pomona.models.layers.flat_loop import Flat, attend_softmax, can_answer_flat, repeated
+from pomona.models.layers.flat_loop import Flat, can_answer_flat, normed_sum, repeated
+from pomona.models.layers.flat_softmax import attend_softmax
 from pomona.models.model import MODELS, Output, Shape
 from pomona.models.sequence_model import LoopedModel
 
@@ -66,15 +67,15 @@ class LoopedTransformerModule(nn.Module):
 
     def answer(self, batch: SequenceBatch, steps: Tensor) -> Tensor:
         """The last vectors of the roots, [batch, answers, width], without padding."""
-        all_words = self.word[torch.from_numpy(batch.flat)] * math.sqrt(self.settings.width)
+        words = self.word * math.sqrt(self.settings.width)
         bias = self.word.new_zeros(self.settings.heads, 1) if self.bias is None else self.bias.table
         attention, (before, between) = self.layer.attention, self.layer.norms
 
         def layer(x: Tensor, flat: Flat) -> Tensor:
-            x = x + all_words[torch.from_numpy(flat.tokens)]
-            query, key, value = attention.projected(before(x))
-            x = flat.asked(x) + attention.out(attend_softmax(flat.asked(query), key, value, flat, bias))
-            x = x + self.layer.down(self.layer.up(between(x)).relu())
-            return cast(Tensor, self.norm(x))
+            x, y = normed_sum(x, words, before, batch.flat[flat.tokens])
+            query, key, value = attention.projected(y)
+            x, y = flat.asked(x), attention.out(attend_softmax(flat.asked(query), key, value, flat, bias))
+            x, y = normed_sum(x, y, between)
+            return normed_sum(x, self.layer.down(self.layer.up(y).relu_()), self.norm)[1]
 
-        return repeated(all_words, batch, steps, layer)
+        return repeated(words[torch.from_numpy(batch.flat)], batch, steps, layer)

@@ -51,7 +51,7 @@ class FairNLI2019(Paper):
         records: list[Record] = []
         for trial in trials(plan.budget):
             now = [_record(trial, run) for run in _runs(plan, trial)]
-            known = (entry for entry in plan.known.get(trial.row, []) if entry["column"] == trial.column)
+            known = plan.known.get(trial.row, [])  # of any column: one recipe may stand in two tables
             cells += _cells(plan, trial, joined(known, trial.recipes, now))
             records += now
         cells += _grid_cells(plan)
@@ -72,8 +72,9 @@ def run_of(plan: Plan, trial: Trial, seed: int) -> Run | None:
     recipe = trial.with_seed(seed)
     tests = {"train": partial(_train, recipe), "test": partial(_test, recipe)}
     run = plan.run(recipe, trial.name(seed), tests, train=plan.wants(trial.where, trial.row))
-    if run is not None:
-        _look_inside(run)
+    if run is None or not plan.done(f"{trial.name(seed)}-inside", "nodes" in run.scores, partial(_look_inside, run)):
+        return None
+    _look_inside(run)  # what runs of earlier versions lack
     return run
 
 

@@ -3,6 +3,7 @@
 The model is given sentences and answers. What it is told besides (`PRIORS`) stands beside every number. Training is as
 for the paper's models: 90,000 expressions without those of the test file. It is then tested on that file, and on
 longer, wider and deeper ListOps. An ablation leaves the last stage out, as does the row that it is compared with.
+`WIDE` is the same model with counters in its cell and noise on its nodes, for lists of more arguments than in training.
 """
 
 from __future__ import annotations
@@ -23,32 +24,47 @@ from pomona.training.run import Run
 WHERE = "latent"
 ROW = "Shift-reduce 64D"
 SHORT = f"{ROW}, without the last stage"
+WIDE = f"{ROW}, counters and noise"
 PRIORS = (
     "stage 1 composes flat sentences of 4 to 6 tokens from left to right; the answer v is tied to the token v; lengths "
     "grow from stage to stage. No tree, no value of a node and no meaning of a bracket is given."
 )
+COUNTERS = " Every vector has 24 counters, which add up along left children."
 ELSEWHERE = (
     *(f"length-{low}-{low + 100}" for low in range(200, 1_000, 100)),
     "arguments-10", "arguments-15", "lra",
     "depth-generalisation", "depth-generalisation-50", "depth-generalisation-100", "dependency-balanced",
 )  # fmt: skip
-FEWER = 500  # rows of each of these test sets
+
+WHOLE = 2_000  # rows of each of these test sets
 
 _STAGES = ("flat", "parser", "both to 12", "both to 20")  # all but the last
+_NOISE: dict[str, Any] = {"settings": {"noise": 0.3}}  # of every node, wherever the cell learns
+_WIDE: dict[str, Any] = {
+    "settings": {"counters": 24},
+    "stages": (
+        {"name": "flat", **_NOISE}, "parser", *({"name": name, **_NOISE} for name in (*_STAGES[2:], "own trees")),
+    ),
+}  # fmt: skip
 _ABLATIONS: dict[str, dict[str, Any]] = {  # what differs from SHORT
     "random trees in stage 1": {"stages": ({"name": "flat", "settings": {"trees": "random"}}, *_STAGES[1:])},
     "untied output": {"settings": {"tied": False}},
     "no growing lengths in stage 1": {"stages": ({"name": "flat", "growing": False, "steps": 1_200}, *_STAGES[1:])},
     "cell and parser together from the start": {"stages": ({"name": "both to 20", "steps": 1_600},)},
-    "2 trees in stage 2": {"stages": (_STAGES[0], {"name": "parser", "settings": {"sampled": 2}}, *_STAGES[2:])},
+    **{
+        f"{trees} trees in stage 2": {
+            "stages": (_STAGES[0], {"name": "parser", "settings": {"sampled": trees}}, *_STAGES[2:])
+        }
+        for trees in (2, 4)
+    },
 }
 
 
 def latent_recipes(budget: Budget) -> dict[str, list[Recipe]]:
-    """The runs of each row: five seeds, and two of each ablation."""
+    """The runs of each row: five seeds, and two of the model with counters and of each ablation."""
     plain = Recipe("shift_reduce", exclude=held_out())
     short = dataclasses.replace(plain, stages=_STAGES)
-    rows = {ROW: (plain, 5), SHORT: (short, 2)}
+    rows = {ROW: (plain, 5), WIDE: (dataclasses.replace(plain, **_WIDE), 2), SHORT: (short, 2)}
     rows |= {f"{SHORT}, {name}": (dataclasses.replace(short, **change), 2) for name, change in _ABLATIONS.items()}
     if budget == "smoke":
         sizes = {"train": 1_500, "dev": 200, "test": 500}
@@ -82,16 +98,15 @@ def shortened(entry: Record) -> Record:
 
 def _tests(plan: Plan, row: str, recipe: Recipe) -> dict[str, Callable[[], Corpus]]:
     tests: dict[str, Callable[[], Corpus]] = {"test_d20s": lambda: test_set(recipe)}
-    if row == ROW and plan.budget != "smoke":
+    if row in (ROW, WIDE) and plan.budget != "smoke":
         tests |= {name: partial(_elsewhere, name) for name in ELSEWHERE}
     return tests
 
 
 @cache
 def _elsewhere(name: str) -> Corpus:
-    """The first rows of the test split of another preset; they are drawn once for all seeds."""
-    corpus: Corpus = generate(f"listops/{name}", "test", 0)[:FEWER]
-    return corpus
+    """The test split of another preset (2,000 rows); it is drawn once for all seeds."""
+    return generate(f"listops/{name}", "test", 0)
 
 
 def latent_cells(plan: Plan, now: Mapping[str, list[Record]]) -> list[Cell]:
@@ -102,7 +117,7 @@ def latent_cells(plan: Plan, now: Mapping[str, list[Record]]) -> list[Cell]:
         known = {
             "recipe": recipe_key(planned[0]),
             "weights": f"best of {max((entry['epochs'] for entry in records), default=0)} looks at dev",
-            "priors": PRIORS,
+            "priors": PRIORS + COUNTERS * (row == WIDE),
         }
         for column, values in _columns(row, records).items():
             cells.append({**plan.cell(WHERE, row, column, None, values), **known})
@@ -124,9 +139,19 @@ def _columns(row: str, records: Iterable[Record]) -> dict[str, list[float]]:
         "F1 gold": of_test("test_d20s", "trees", "f1_gold", "value"),
         "core minutes": [entry["core_seconds"] / 60 for entry in records],
     }
-    if row == ROW:
+    if row in (ROW, WIDE):
         depths = [entry["scores"]["test_d20s"]["effective_depth"][0]["depth"] for entry in records]
         opens = [100.0 * (depth == "everything") for depth in depths]
         columns["% of runs that open everything (effective depth)"] = opens
-        columns |= {f"accuracy on {name} ({FEWER} rows)": of_test(name, "accuracy") for name in ELSEWHERE}
+        for name in ELSEWHERE:
+            columns |= _by_rows(name, [entry["scores"][name] for entry in records if name in entry["scores"]])
+    return columns
+
+
+def _by_rows(name: str, scores: Iterable[Record]) -> dict[str, list[float]]:
+    """The accuracies on the whole of a test set, and apart from them those of earlier runs, on its first rows."""
+    columns: dict[str, list[float]] = {f"accuracy on {name}": []}
+    for found in scores:
+        part = "" if found["rows"] == WHOLE else f" ({found['rows']} rows)"
+        columns.setdefault(f"accuracy on {name}{part}", []).append(100 * found["accuracy"])
     return columns

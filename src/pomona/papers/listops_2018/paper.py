@@ -37,6 +37,7 @@ from pomona.papers.listops_2018.recipes import (
     recipes,
     test_set,
 )
+from pomona.papers.listops_2018.rivals import rival_cells, rival_runs
 from pomona.papers.listops_2018.verdicts import CLAIMS
 from pomona.papers.records import Record, interval, joined, record, training
 from pomona.papers.reproduce import PAPERS, Cell, Paper, Plan, Tests, slug
@@ -57,7 +58,8 @@ class ListOps2018(Paper):
     files: ClassVar[dict[str, str]] = {TEST: "the paper's test set, 10,000 lines of an answer, a tab and an expression"}
 
     def measure(self, plan: Plan) -> dict[str, Any]:
-        runs, bigger, latent = _table_runs(plan), _bigger_runs(plan), latent_runs(plan)
+        runs, bigger = _table_runs(plan), _bigger_runs(plan)
+        latent = {**latent_runs(plan), **rival_runs(plan)}
         test = test_set(recipes(plan.budget)[AGREEING][0])
         baselines = Baselines(test, learning_examples(test, [Recipe("lstm", data="listops/d20s")]))
         assert baselines.ladder is not None
@@ -66,7 +68,7 @@ class ListOps2018(Paper):
         tables = _Tables(plan, test, generate("listops/d20s", "train", 0), runs, now)
         cells = [tables.cell(*printed) for printed in PRINTED]
         cells += [*tables.several_seeds(), *tables.figure_2(), *tables.figure_3(), *tables.figure_4()]
-        cells += [*_agreement_cells(plan), *latent_cells(plan, now)]
+        cells += [*_agreement_cells(plan), *latent_cells(plan, now), *rival_cells(plan, now)]
         return {
             "cells": cells,
             "ladder": {rung.name: round(100 * rung.accuracy, 2) for rung in baselines.ladder.rungs},

@@ -8,8 +8,9 @@ describes eight trends (`trends`); its curves are pictures without numbers. All 
 Beside every curve stand baselines on the same examples (`shortcuts`: evaluators that open only the top k levels, the
 first answer repeated, the Bayes ceiling of a model that has no word for large COPY arguments) and each model's
 effective depth at depth 12. `brackets` asks what stops the LSTM on deep trees. The paper's LSTM reads in one direction;
-rows named `BiLSTM`, `Oracle`, `Looped` and `Router` are not in the paper. The oracle is given the trees and shows what
-can be learned; the last two are Transformers made for depth, which are asked for the value of every list in training.
+rows named `BiLSTM`, `Oracle`, `Stack`, `Looped` and `Router` are not in the paper. The oracle is given the trees and
+shows what can be learned; the stack machine finds out what to push, pop and quote (`PRIORS` says what it is told);
+the last two are Transformers made for depth, which are asked for the value of every list in training.
 `digits` spells COPY arguments in digits.
 
 At the `cpu` budget models are small, answer with two heads, and see fresh examples at every step. `paper` has the
@@ -43,6 +44,12 @@ from pomona.trees.links import copy_arguments
 
 LEVELS = 6  # the deepest truncation drawn, as deep as training
 UNKNOWN = "unknown-copies"  # a measure that is kept with every evaluation
+PRIORS = (  # of the stack machine
+    "a word's action depends on the word alone; words that spell numbers share an action, and their numbers are known; "
+    "question k is about the part before the k-th X; something may be quoted by number, in one of six orders; the "
+    "answer v is tied to the word v; lengths grow and the first question comes first. No tree, no value of a node, "
+    "no meaning of a bracket, an operator or COPY is given."
+)
 BRACKETS = "brackets"  # the experiment of `brackets`
 COUNTING = tuple(f"LSTM {difficulty} first-last" for difficulty in DIFFICULTIES)  # the rows that it is made with
 
@@ -126,6 +133,8 @@ def _cell(plan: Plan, point: Point, recipe: Recipe, records: list[Record]) -> Ce
     curve = Curve.of([entry["scores"] for entry in records])
     values = [100 * share for share in curve.shares(depth, question)]
     cell = {**plan.cell(where, row, f"{question} at depth {depth}", printed, values), **training(recipe, records)}
+    if model == "Stack":
+        cell |= {"seen": None, "priors": PRIORS}  # how many are seen depends on when the lengths grow
     if records:
         low, high = wilson(*curve.counts(depth, question))
         cell["interval"] = [round(100 * low, 2), round(100 * high, 2)]
@@ -140,8 +149,11 @@ def _open(plan: Plan, row: str, name: str, recipe: Recipe, records: list[Record]
 
 
 def by_depth(run: Run) -> dict[str, list[Any]]:
-    """The learning curve of a run on dev: examples seen, and for each depth [first, second, both] in percent."""
+    """The learning curve of a run on dev: examples seen (of a run in stages: steps), and for each depth [first,
+    second, both] in percent."""
     curve: dict[str, list[Any]] = {"seen": [run.summary["train_rows"] * (entry["epoch"] + 1) for entry in run.curve]}
+    if run.curve and "stage" in run.curve[0]:
+        curve = {"step": [entry["step"] for entry in run.curve], "stage": [entry["stage"] for entry in run.curve]}
     for entry in run.curve:
         for depth, (*right, of) in entry.get("dev_by_nesting", {}).items():
             curve.setdefault(depth, []).append([round(100 * count / of, 1) for count in right])

@@ -49,6 +49,9 @@ _CPU: dict[str, dict[str, Any]] = {
         "epochs": 3,
     },
 }  # fmt: skip
+_STACK: dict[str, Any] = {  # trained in the model's own stages, on a fixed set
+    "model": "stack_machine", "data_settings": {"train": 40_000, "dev": 1_000, "test": 500, "iid": 0}, "dev_rows": 1_000
+}  # fmt: skip
 _PAPER_DATA: dict[str, Any] = {"dev_rows": 5_000, "batch": 512, "epochs": 500, "stop": 1_000}
 _PAPER: dict[str, dict[str, Any]] = {
     "LSTM": {
@@ -66,7 +69,7 @@ _PAPER: dict[str, dict[str, Any]] = {
         },
     },
 }  # fmt: skip
-SEEDS: dict[str, int] = {"LSTM": 2, "BiLSTM": 2, "Transformer": 2, "Oracle": 2, "Looped": 1, "Router": 1}
+SEEDS: dict[str, int] = {"LSTM": 2, "BiLSTM": 2, "Transformer": 2, "Oracle": 2, "Looped": 1, "Router": 1, "Stack": 2}
 SEEDS |= {f"LSTM hard {family}": 3 for family in FAMILIES.values()}  # where the paper printed a number
 DIGITS = " digits"
 
@@ -83,6 +86,9 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
     for difficulty in DIFFICULTIES[1:]:
         for family in FAMILIES.values():
             yield f"Oracle {difficulty} {family}", "Oracle", difficulty, family
+    for difficulty in DIFFICULTIES:
+        for family in FAMILIES.values():
+            yield f"Stack {difficulty} {family}", "Stack", difficulty, family
     for model in ("Looped", "Router"):
         for family in FAMILIES.values():
             yield f"{model} easy {family}", model, "easy", family
@@ -94,13 +100,18 @@ def recipes(budget: Budget) -> dict[str, list[Recipe]]:
     """The runs of each row; every seed has training and test examples of its own."""
     planned: dict[str, list[Recipe]] = {}
     for row, model, difficulty, family in rows():
-        settings = {**_SHARED, **_CPU[model], "data": f"orchard/{difficulty}/{family}"}
+        shared = _STACK if model == "Stack" else {**_SHARED, **_CPU[model]}
+        settings = {**shared, "data": f"orchard/{difficulty}/{family}"}
         settings |= {"epochs": EPOCHS[row]} if row in EPOCHS else {}
         if budget == "paper" and model in _PAPER:
             settings = {**_PAPER_DATA, **_PAPER[model], "data": settings["data"]}
         elif budget == "smoke":
             few = {"train": 128, "dev": 10, "test": 10, "iid": 0}
-            settings |= {"data_settings": few, "dev_rows": 10, "epochs": 2, "batch": 64, "warmup": 2}
+            settings |= {"data_settings": few, "dev_rows": 10, "epochs": 2}
+            if model == "Stack":
+                settings["stages"] = tuple({"name": name, "steps": 4} for name in ("soft", "first", "quoting", "all"))
+            else:
+                settings |= {"batch": 64, "warmup": 2}
             settings["settings"] = {**settings.get("settings", {}), "width": 16}
         if row.endswith(DIGITS):
             settings["data_settings"] = {**settings.get("data_settings", {}), "copies": "digits"}

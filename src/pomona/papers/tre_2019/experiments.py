@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -145,8 +146,9 @@ def _learnt(
     if not train and not folder.exists():
         return {}, []
     opened = dynamics.dynamics_folder(folder, chosen)
-    if train:
-        dynamics.learn(opened, say=plan.say)
+    for run in range(chosen.runs if train else 0):
+        learn = partial(dynamics.learn, opened, only=[run], say=plan.say)
+        plan.done(f"{folder.name}/run-{run}", (folder / f"run-{run}.json").exists(), learn)
     judged = dynamics.judge(opened)
     if not judged["runs"]:
         return {}, []
@@ -177,10 +179,10 @@ def _compounds(plan: Plan, train: bool) -> tuple[dict[str, Any], list[Cell]]:
     opened = Folder.open(folder, {"experiment": "compounds"})
     sources = {path.name: path.stat().st_size for path in sorted(data.iterdir())}
     judged: dict[str, Any] = opened.read("judged.json", {}, compounds.JUDGED)
-    if train and (not judged or opened.read("sources.json", {}) != sources):
-        judged = _judge_compounds(data, plan)
-        opened.write("judged.json", judged)
-        opened.write("sources.json", sources)
+    current = not train or (bool(judged) and opened.read("sources.json", {}) == sources)
+    if not plan.done("compounds", current, partial(_write_compounds, opened, data, sources, plan)):
+        return {}, []
+    judged = opened.read("judged.json", {}, compounds.JUDGED)
     if not judged:
         return {}, []
     figures.draw_compounds(plan.home / "compounds.svg", judged)
@@ -196,6 +198,11 @@ def _compounds(plan: Plan, train: bool) -> tuple[dict[str, Any], list[Cell]]:
         row = f"{source}, 1 - cos(w1 + w2, compound)"
         cells.append(_cell(plan, "compounds", row, "Spearman with judgement", result["sum"], result["compounds"]))
     return judged, cells
+
+
+def _write_compounds(opened: Folder, data: Path, sources: Mapping[str, int], plan: Plan) -> None:
+    opened.write("judged.json", _judge_compounds(data, plan))
+    opened.write("sources.json", sources)
 
 
 def _judge_compounds(data: Path, plan: Plan) -> dict[str, Any]:
@@ -246,12 +253,17 @@ def _games(plan: Plan) -> dict[str, Folder]:
     return folders
 
 
+def _play(folder: Folder, plan: Plan) -> None:
+    languages.play(folder, say=plan.say)
+    languages.measure(folder, say=plan.say)
+
+
 def _game(plan: Plan, train: bool) -> tuple[dict[str, Any], list[Cell]]:
     if train:
         for name, (game, pairs) in settings(plan.budget)[0].items():
             folder = languages.games_folder(plan.home / f"game-{name}", game, pairs=pairs)
-            languages.play(folder, say=plan.say)
-            languages.measure(folder, say=plan.say)
+            measured = len(languages.read_scores(folder)) == pairs
+            plan.done(folder.path.name, measured, partial(_play, folder, plan))
     judged, cells, readings = {}, [], {}
     for name, folder in _games(plan).items():
         scores = languages.read_scores(folder)

@@ -23,15 +23,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pomona.base.arrays import Floats, Ints
-from pomona.base.compiled import summed
+from pomona.base.arrays import Ints
 from pomona.representations.tre.additive import fit_linear
 from pomona.representations.tre.cells import Paths
-from pomona.representations.tre.checks import is_constant
+from pomona.representations.tre.checks import Moments, is_constant
 from pomona.representations.tre.compositions import Add, Diagonal, Weighted
 from pomona.representations.tre.cosine import unit_sum, unit_sums
-from pomona.representations.tre.design import Design, FloatArray
-from pomona.representations.tre.distances import Cosine, CrossEntropy, Distance
+from pomona.representations.tre.design import Design
+from pomona.representations.tre.distances import Cosine, CrossEntropy
 from pomona.representations.tre.problem import Layer, Problem
 from pomona.representations.tre.solver import CONVEX, Solution
 from pomona.representations.tre.spectral import spectral_bound
@@ -66,7 +65,7 @@ def bound_of(layer: Layer, problem: Problem, solution: Solution) -> Bound:
     targets, counts = layer.targets, problem.derivations.counts
     score, scores = solution.score, solution.scores
     lower, source = lower_bound(layer, problem, solution.proved)
-    zero, centroid = trivial_scores(targets, layer.distance)
+    zero, centroid = trivial_scores(layer)
     gap = max(score - lower, 0.0)
     closed = gap <= max(OPTIMAL * abs(score), ROUNDING * zero if np.isfinite(zero) else 0.0)
     fitted = solution.vectors.size + sum(value.size for value in solution.parameters.values())
@@ -152,15 +151,16 @@ def _spectral(layer: Layer, problem: Problem) -> float:
     return spectral_bound(unit_sums(layer.targets, group), len(group), rank)
 
 
-def trivial_scores(targets: Floats, distance: Distance) -> tuple[float, float]:
+def trivial_scores(layer: Layer) -> tuple[float, float]:
     """The scores of always predicting zero and of always predicting the mean."""
+    targets, distance = layer.targets, layer.distance
     zeros = np.broadcast_to(np.zeros(1), targets.shape)
     if isinstance(distance, Cosine):
         return 1.0, 1.0 - float(np.linalg.norm(unit_sum(targets)[1])) / len(targets)
     if distance.name == "sql2":
-        power, total = _moments(np.ascontiguousarray(targets))
-        mean = total / len(targets)
-        return power / len(targets), max(power / len(targets) - float(mean @ mean), 0.0)
+        moments = layer.moments or Moments.of(targets)
+        mean, power = moments.total / len(targets), moments.power / len(targets)
+        return power, max(power - float(mean @ mean), 0.0)
     mean = targets.mean(axis=0, dtype=np.float64)
     if isinstance(distance, CrossEntropy):
         mean = np.log(np.maximum(mean, 1e-30))
@@ -190,17 +190,3 @@ def notes_on(bound: Bound, score: float, layer: Layer) -> tuple[str, ...]:
     if len(layer.targets) > 1 and is_constant(layer.targets):
         notes.append("all representations are equal: every score is trivially low, and normalised scores are NaN.")
     return tuple(notes)
-
-
-@summed
-def _moments(rows: Floats) -> tuple[float, FloatArray]:
-    """The sum of all squares, and the sum of the rows, in one pass."""
-    total = np.zeros(rows.shape[1])
-    power = 0.0
-    for i in range(len(rows)):
-        row = rows[i]
-        for j in range(len(row)):
-            value = np.float64(row[j])
-            power += value * value
-            total[j] += value
-    return power, total

@@ -7,12 +7,12 @@ and are examined number by number only where those are infinite or extreme.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pomona.base.arrays import Floats, Ints
-from pomona.base.compiled import compiled
+from pomona.base.compiled import compiled, summed
 from pomona.base.errors import MeasureError
 from pomona.representations.tre.derivations import Derivations
 from pomona.representations.tre.inputs import array_of
@@ -20,11 +20,22 @@ from pomona.representations.tre.inputs import array_of
 LARGEST = 1e100  # numbers of representations; the squares of larger ones leave no room for sums
 
 
-def within_reach(targets: Floats) -> Floats:
+class Moments(NamedTuple):
+    """What one reading of the rows gives: the extremes and the sum of their squared norms, and the sum of the rows."""
+
+    smallest: float
+    largest: float
+    power: float
+    total: Any  # [numbers]
+
+    @staticmethod
+    def of(rows: Floats) -> Moments:
+        return Moments(*_moments(np.ascontiguousarray(rows)))
+
+
+def within_reach(targets: Floats, moments: Moments) -> Floats:
     """Rescale rows of extreme size. Cosine ignores the scale of a row, but its squares could overflow."""
-    with np.errstate(over="ignore"):
-        squares = np.einsum("nd,nd->n", targets, targets)
-    if float(squares.min()) > 1e-30 and float(squares.max()) < 1e30:
+    if moments.smallest > 1e-30 and moments.largest < 1e30:
         return targets
     top = np.maximum(targets.max(axis=1), -targets.min(axis=1))
     if float(top.min()) > 1e-15 and float(top.max()) < 1e15:
@@ -33,12 +44,9 @@ def within_reach(targets: Floats) -> Floats:
     return scaled
 
 
-def check_reach(targets: Floats, square: float | None = None) -> Floats:
-    """Refuse numbers whose squares overflow or vanish; float32 becomes float64 where its own squares would.
-
-    `square` is the largest squared norm of a row, if it is known.
-    """
-    if square is not None and 1e-20 < square < 1e20:
+def check_reach(targets: Floats, moments: Moments) -> Floats:
+    """Refuse numbers whose squares overflow or vanish; float32 becomes float64 where its own squares would."""
+    if 1e-20 < moments.largest < 1e20:
         return targets
     top = float(max(targets.max(), -targets.min()))
     if top > LARGEST or 0.0 < top < 1.0 / LARGEST:
@@ -78,8 +86,8 @@ def _mixed(bits: Ints, odd: Ints) -> Ints:
     return out
 
 
-def as_rows(representations: Any, items: int) -> tuple[Any, tuple[int, ...], float]:
-    """Check representations and flatten each item; also the largest squared norm of a row, infinite on overflow.
+def as_rows(representations: Any, items: int) -> tuple[Any, tuple[int, ...], Moments]:
+    """Check representations and flatten each item; also their moments, infinite on overflow.
 
     float32 is kept, so that large arrays are not copied.
     """
@@ -96,9 +104,8 @@ def as_rows(representations: Any, items: int) -> tuple[Any, tuple[int, ...], flo
         missing = "a derivation but no representation" if len(array) < items else "a representation but no derivation"
         raise MeasureError(f"{len(array)} representations but {items} derivations: row {fewer} has {missing}.")
     rows = np.ascontiguousarray(array).reshape(len(array), -1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        squares = np.einsum("nd,nd->n", rows, rows)
-    if not np.isfinite(squares).all():  # the square of a finite number may overflow, so examine the numbers
+    moments = Moments.of(rows)
+    if not np.isfinite(moments.power):  # the square of a finite number may overflow, so examine the numbers
         wrong = ~np.isfinite(rows).all(axis=1)
         if wrong.any():
             row = int(np.argmax(wrong))
@@ -106,7 +113,7 @@ def as_rows(representations: Any, items: int) -> tuple[Any, tuple[int, ...], flo
             raise MeasureError(
                 f"row {row}: the representation holds {value} ({int(wrong.sum())} such rows). Drop or repair them."
             )
-    return rows, tuple(array.shape[1:]), float(squares.max())
+    return rows, tuple(array.shape[1:]), moments
 
 
 def check_composed(derivations: Derivations) -> None:
@@ -119,3 +126,19 @@ def check_composed(derivations: Derivations) -> None:
             f"row {row}: primitive {name!r} is never composed with another ({len(alone)} such rows), so its own "
             f"vector fits it exactly and the error means nothing. Drop the row, or pass uncomposed='allow'."
         )
+
+
+@summed
+def _moments(rows: Floats) -> tuple[float, float, float, Floats]:
+    total = np.zeros(rows.shape[1])
+    smallest, largest, power = np.inf, 0.0, 0.0
+    for i in range(len(rows)):
+        row = rows[i]
+        square = 0.0
+        for j in range(len(row)):
+            value = np.float64(row[j])
+            square += value * value
+            total[j] += value
+        smallest, largest = min(smallest, square), max(largest, square)
+        power += square
+    return smallest, largest, power, total

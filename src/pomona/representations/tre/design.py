@@ -20,6 +20,7 @@ from pomona.base.compiled import compiled, summed
 
 FloatArray = npt.NDArray[np.float64]
 
+CHUNK = 4096  # so many rows in single precision are added up in single precision, and the sums in double precision
 DENSE_COLUMNS = 4000  # up to this many C'C is dense and decomposed exactly; beyond, conjugate gradients
 
 
@@ -76,11 +77,13 @@ class Design:
         return _times(self.first, self.column, self.weight, np.ascontiguousarray(lexicon, np.float64))
 
     def transposed_times(self, values: Floats, row_weight: Floats | None = None) -> FloatArray:
-        """C' diag(w) R."""
+        """C' diag(w) R. Many rows in single precision are added up in chunks: as exact as their own rounding."""
         factor = np.ones(len(self)) if row_weight is None else row_weight
-        return _transposed_times(
-            self.first, self.column, self.weight, np.ascontiguousarray(values), factor, self.columns
-        )
+        values = np.ascontiguousarray(values)
+        if values.dtype == np.float32 and len(self) > CHUNK:
+            weight, factor = self.weight.astype(np.float32), factor.astype(np.float32)
+            return _transposed_in_chunks(self.first, self.column, weight, values, factor, self.columns)
+        return _transposed_times(self.first, self.column, self.weight, values, factor, self.columns)
 
     def weighted_gram(self, row_weight: Floats) -> FloatArray:
         """C' diag(w) C."""
@@ -217,6 +220,27 @@ def _transposed_times(
             k, w = column[entry], weight[entry] * row_weight[row]
             for j in range(width):
                 out[k, j] += w * values[row, j]
+    return out
+
+
+@summed
+def _transposed_in_chunks(
+    first: Ints, column: Ints, weight: Floats, values: Floats, row_weight: Floats, columns: int
+) -> FloatArray:
+    """The same, with half the memory to read and write: each chunk adds up in the precision of the values."""
+    out = np.zeros((columns, values.shape[1]))
+    part = np.zeros(out.shape, values.dtype)
+    for low in range(0, len(first) - 1, CHUNK):
+        part[:] = 0.0
+        for row in range(low, min(low + CHUNK, len(first) - 1)):
+            own = values[row]
+            for entry in range(first[row], first[row + 1]):
+                into, w = part[column[entry]], weight[entry] * row_weight[row]
+                for j in range(len(own)):
+                    into[j] += w * own[j]
+        for k in range(columns):
+            for j in range(out.shape[1]):
+                out[k, j] += part[k, j]
     return out
 
 

@@ -120,15 +120,17 @@ def fit_learned(layer: Layer, problem: Problem, *, seed: int, limit: int = 400) 
     ends = [_descend_from(joint, point, cornered, limit) for point in _starts(joint, layer.shape, count, seed)]
     reached = tuple(end.score for end in ends)
     ends.sort(key=lambda end: end.score)
-    best = _refine_corners(joint, ends) if cornered else _refine_smooth(joint, ends[0], 5 * limit)
+    best, lower = ends[0], None
+    if searched:
+        best, lower = _projected(joint, best, cornered, limit)
+        ends = [best]
+    best = _refine_corners(joint, ends) if cornered else _refine_smooth(joint, best, 5 * limit)
     lexicon, parameters = best.point
     if absorbing:
         joint = replace(joint, composition=composition)
         lexicon, parameters = _release(joint, best.point)
-    end = _End(joint.score((lexicon, parameters)), (lexicon, parameters), best.slope)
-    end, lower = _projected(joint, end, cornered, limit)
-    per_item = joint.per_item(end.point)
-    return LearnedFit(*end.point, per_item, None if cornered else end.slope, reached, lower)
+    per_item = joint.per_item((lexicon, parameters))
+    return LearnedFit(lexicon, parameters, per_item, None if cornered else best.slope, reached, lower)
 
 
 def _projected(joint: JointProblem, best: _End, cornered: bool, limit: int) -> tuple[_End, float | None]:
@@ -142,13 +144,10 @@ def _projected(joint: JointProblem, best: _End, cornered: bool, limit: int) -> t
         return best, None
     for point in found.points:
         end = _End(joint.score(point), point, best.slope)
-        if joint.distance.name in ("cosine", "l2"):
+        if not found.settled:
             end = _descend_from(joint, point, cornered, limit)
         if end.score < best.score:
             best = end
-    if joint.distance.name != "l1":
-        better = _refine_corners(joint, [best]) if cornered else _refine_smooth(joint, best, limit)
-        best = better if better.score < best.score else best
     return best, found.lower
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from pomona.base.arrays import Floats
 from pomona.base.errors import MeasureError, SpecError
-from pomona.representations.tre.checks import as_rows, check_composed, check_reach, within_reach
+from pomona.representations.tre.checks import Moments, as_rows, check_composed, check_reach, within_reach
 from pomona.representations.tre.compositions import COMPOSITIONS, Position, composition_of
 from pomona.representations.tre.derivations import Derivations
 from pomona.representations.tre.distances import Cosine, Distance, distance_of
@@ -30,6 +30,7 @@ class Layer:
     shape: tuple[int, ...]
     distance: Distance
     alphabet: tuple[Hashable, ...] | None = None  # of messages that were given as symbols
+    moments: Moments | None = None  # of the rows, before cosine rescaled any
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,15 +81,14 @@ class Problem:
                 "    vectors = vectors.reset_index(drop=True)      # on both, if rows belong together as they stand"
             )
         array, alphabet = self._array(representations, distance)
-        targets, shape, square = as_rows(array, len(self.derivations))
-        most: float | None = square
+        targets, shape, moments = as_rows(array, len(self.derivations))
         if self.center:
-            most = None
             targets = np.asarray(targets, np.float64) - np.asarray(targets, np.float64).mean(axis=0)
+            moments = Moments.of(targets)
         measured = distance_of(distance, shape)
         measured.check(targets, shape)
-        targets = within_reach(targets) if isinstance(measured, Cosine) else check_reach(targets, most)
-        return Layer(targets, shape, measured, alphabet)
+        reach = within_reach if isinstance(measured, Cosine) else check_reach
+        return Layer(reach(targets, moments), shape, measured, alphabet, moments)
 
     def _array(self, representations: Any, distance: Any) -> tuple[Any, tuple[Hashable, ...] | None]:
         """The representations as one array, and the alphabet if they are messages; refuse what can mean two things."""

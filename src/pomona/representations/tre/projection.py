@@ -17,8 +17,8 @@ import numpy as np
 from pomona.representations.tre.additive import fit_linear
 from pomona.representations.tre.cells import Chart, Paths, Squares, bases, certify, grid
 from pomona.representations.tre.design import Design, FloatArray
-from pomona.representations.tre.distances import Distance, SqL2
-from pomona.representations.tre.recursion import Parameters
+from pomona.representations.tre.distances import L1, Distance, SqL2
+from pomona.representations.tre.multistart import Point, best_of_many
 
 POINTS = 384  # of the grid
 ENTRIES = 60_000_000  # the largest number of matrix entries that a grid may compute
@@ -27,15 +27,12 @@ CONVERGING = ("sql2", "l1")  # distances whose additive fits are quick and exact
 QUICK = 15  # iterations of the others, while points are compared
 RAYS = 72  # directions of the free numbers from zero to infinity
 SIZES = (1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e3)  # and their sizes
-FEW, TRIED_OF_FEW, POLISHED_OF_FEW = 300, 48, 12  # the same of representations with so few numbers
+FEW, TRIED_OF_FEW, POLISHED_OF_FEW = 300, 48, 24  # the same of representations with so few numbers
 EVALUATIONS = 160  # of the function of the free numbers, for each polished point
 SHARE = 0.009  # how closely the minimum is to be proved, a little less than `optimal` asks
 BOXES = {0: 100, 1: 4000, 2: 500}  # the largest number of boxes, by the number of variables that matter
 SMALL, DRAWN, DRAWN_FROM = 1000, 8, 32  # up to so many numbers, more starts of `diagonal`, drawn from the best points
-RANDOM = 2500  # numbers x random starts, where no projection leaves a convex problem; at most 48
 ABSOLUTE_WIDTH = 12  # up to this many coordinates, l1 polishes each coordinate of `diagonal` alone
-
-Point = tuple[FloatArray, Parameters]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +41,7 @@ class Projected:
 
     points: list[Point]
     lower: float | None
+    settled: bool  # whether the points have descended already
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,21 +101,26 @@ def project(paths: Paths, targets: FloatArray, distance: Distance, *, diagonal: 
     numbers, values = _grid_values(charts, squares, points)
     far, there = _ray_values(paths, squares)
     numbers, values = np.concatenate([numbers, far]), np.concatenate([values, there])
+    if distance.name == "l2" and targets.shape[1] == 1:
+        distance = L1()  # the same, and exact at fixed numbers
     exact = distance.name == "sql2"
-    if not diagonal:
-        search = _Search(paths, targets, distance)
-        best = _candidates(search, numbers, values[:, 0])
-        lower = None
-        if exact:
-            best, lower = _proved(charts, squares, search, best)
-        found = [_weighted_point(search, at) for _, at in best]
-        if distance.name == "cosine":
-            found += _random_points(found[0], targets.size, np.random.default_rng(0))
-        return Projected(found, lower)
-    separate = exact or distance.name == "l1"
-    if separate and (exact or targets.shape[1] <= ABSOLUTE_WIDTH):
+    if diagonal and (exact or (distance.name == "l1" and targets.shape[1] <= ABSOLUTE_WIDTH)):
         return _each_coordinate(paths, targets, distance, (charts, squares, numbers, values))
-    return Projected(_diagonal_starts(paths, rows, numbers, values), None)
+    if distance.name not in CONVERGING:
+        known = _starts(paths, rows, numbers, values, diagonal)
+        if diagonal and distance.name == "l2" and targets.size <= FEW:  # where almost all items can be met exactly
+            known += _each_coordinate(paths, targets, L1(), (charts, squares, numbers, values)).points
+        cosine = distance.name == "cosine"
+        found = best_of_many(paths, targets, cosine=cosine, diagonal=diagonal, known=known, grid=numbers)
+        if found or diagonal:
+            return Projected(found + known[-1:] if found else known, None, settled=bool(found))
+    elif diagonal:
+        return Projected(_starts(paths, rows, numbers, values, diagonal), None, settled=False)
+    search = _Search(paths, targets, distance)
+    best, lower = _candidates(search, numbers, values[:, 0]), None
+    if exact:
+        best, lower = _proved(charts, squares, search, best)
+    return Projected([_weighted_point(search, at) for _, at in best], lower, settled=distance.name in CONVERGING)
 
 
 def _grid_values(charts: list[Chart], squares: Squares, points: int) -> tuple[FloatArray, FloatArray]:
@@ -152,13 +155,9 @@ def _candidates(search: _Search, numbers: FloatArray, values: FloatArray) -> lis
     few = search.targets.size <= FEW
     most, ends = (TRIED_OF_FEW, POLISHED_OF_FEW) if few else (TRIED, POLISHED)
     everywhere = search.distance.name == "l1" and few
-    order = np.argsort(values, kind="stable")
-    chosen: list[FloatArray] = [np.ones(numbers.shape[1])]  # addition
-    for row in order:
-        if len(chosen) == (len(order) if everywhere else most):
-            break
-        if everywhere or all(_apart(numbers[row], other) > 0.1 for other in chosen[1:]):
-            chosen.append(numbers[row])
+    ordered = _in_order(numbers, values)
+    chosen = [at for _, at in (ordered if everywhere else _spaced(ordered, most - 1))]
+    chosen.append(np.ones(numbers.shape[1]))  # addition
     tried = sorted(((search.value(at), at) for at in chosen), key=lambda pair: pair[0])
     if everywhere:
         tried = _spaced(tried, ends)
@@ -168,11 +167,17 @@ def _candidates(search: _Search, numbers: FloatArray, values: FloatArray) -> lis
     return sorted(found + tried[:ends], key=lambda pair: pair[0])[:ends]
 
 
+def _in_order(numbers: FloatArray, values: FloatArray) -> list[tuple[float, FloatArray]]:
+    return [(float(values[row]), numbers[row]) for row in np.argsort(values, kind="stable")]
+
+
 def _spaced(points: list[tuple[float, FloatArray]], most: int) -> list[tuple[float, FloatArray]]:
     """The best points that are not too near each other."""
     kept: list[tuple[float, FloatArray]] = []
     for value, at in points:
-        if len(kept) < most and all(_apart(at, other) > 0.1 for _, other in kept):
+        if len(kept) == most:
+            break
+        if all(_apart(at, other) > 0.1 for _, other in kept):
             kept.append((value, at))
     return kept
 
@@ -220,11 +225,14 @@ def _each_coordinate(
             lower = None if lower is None or proved is None else lower + proved
         scale[:, j] = best[0][1]
         lexicon[:, j] = search.lexicon(best[0][1])[1][:, 0]
-    return Projected([(lexicon, {"scale": scale})], lower if distance.name == "sql2" else None)
+    return Projected([(lexicon, {"scale": scale})], lower if distance.name == "sql2" else None, settled=True)
 
 
-def _diagonal_starts(paths: Paths, rows: FloatArray, numbers: FloatArray, values: FloatArray) -> list[Point]:
-    """Where coordinates cannot be fitted alone: starts from the best squared error, coordinate by coordinate."""
+def _starts(paths: Paths, rows: FloatArray, numbers: FloatArray, values: FloatArray, diagonal: bool) -> list[Point]:
+    """Points of the grid with the best squared error, and the lexicon that reaches it."""
+    if not diagonal:
+        search = _Search(paths, rows, SqL2())
+        return [_weighted_point(search, at) for _, at in _spaced(_in_order(numbers, values[:, 0]), TRIED_OF_FEW)]
     order = np.argsort(values, axis=0, kind="stable")
     together = np.argsort(values.sum(axis=1), kind="stable")
     width, rng = rows.shape[1], np.random.default_rng(0)
@@ -239,14 +247,4 @@ def _diagonal_starts(paths: Paths, rows: FloatArray, numbers: FloatArray, values
             search = _Search(paths, np.ascontiguousarray(rows[:, j : j + 1]), SqL2())
             lexicon[:, j] = search.lexicon(scale[:, j])[1][:, 0]
         starts.append((lexicon, {"scale": scale}))
-    return starts + _random_points(starts[0], rows.size, rng)
-
-
-def _random_points(like: Point, numbers: int, rng: np.random.Generator) -> list[Point]:
-    """Random points, more of them where there are few numbers: under cosine the lexicon has local minima, too."""
-    points = []
-    for _ in range(int(np.clip(RANDOM / numbers, 0, 48))):
-        size = rng.choice([0.5, 1.0, 2.0])
-        parameters = {key: size * rng.normal(size=value.shape) for key, value in like[1].items()}
-        points.append((rng.normal(size=like[0].shape), parameters))
-    return points
+    return starts

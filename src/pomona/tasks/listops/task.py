@@ -24,6 +24,7 @@ import numpy.typing as npt
 from pomona.base.arrays import Bytes, Ints
 from pomona.base.compiled import compiled
 from pomona.base.errors import SpecError
+from pomona.base.letters import Place
 from pomona.base.randomness import below, mix, open_stream
 from pomona.data.corpus import KEY_SEED, Corpus, Outcome, absorb, codes
 from pomona.data.pool import Scan
@@ -214,7 +215,10 @@ def _scan(
     key: np.uint64, first: int, count: int, branching: np.uint64, depth: int, arguments: int, operators: Ints,
     no_digit: bool, windows: Ints, code: Ints, valued: bool,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.int64]]:  # fmt: skip
-    """Number, content key and (if `valued`) dependency depth of each accepted draw among first .. first+count-1."""
+    """Number, content key and (if `valued`) dependency depth of each accepted draw among first .. first+count-1.
+
+    Of equal digits only the first is kept: three draws in four are digits, and an example is never accepted twice.
+    """
     numbers = np.empty(count, np.int64)
     keys = np.empty(count, np.uint64)
     rests = np.empty(count if valued else 0, np.int64)
@@ -226,34 +230,37 @@ def _scan(
     value = np.empty(room, np.int64)
     ranked = np.empty(room, np.int64)
     rest = np.empty(room, np.int64)
+    seen = np.zeros(10, np.bool_)
     closing = code[10 + len(operators)]
     kept = 0
     for number in range(first, first + count):
         state, gamma = open_stream(key, number)
         content = KEY_SEED
-        length, level, deepest, high = 0, 0, 0, 0
+        length, level, deepest, high, digit = 0, 0, 0, 0, 0
         while True:
             state += gamma
             word = mix(state)
             length += 1
             if level + 1 < depth and ((word >> np.uint64(32)) < branching or (no_digit and level == 0)):
                 product = (word & LOW) * choices  # the high half chooses the arity, the low half the operator
-                arity[level] = left[level] = 2 + np.int64(product >> np.uint64(32))
-                operator[level] = below(product & LOW, len(operators))
-                content = absorb(content, code[10 + operator[level]])
+                here, which = Place(level), below(product & LOW, len(operators))
+                size = 2 + np.int64(product >> np.uint64(32))
+                arity[here], left[here], operator[here] = size, size, which
+                content = absorb(content, code[Place(10 + which)])
                 level += 1
                 deepest = max(deepest, level)
-                if length + left[level - 1] > windows[1]:
+                if length + size > windows[1]:
                     break
                 continue
             digit = below(word & LOW, 10)
-            content = absorb(content, code[digit])
+            content = absorb(content, code[Place(digit)])
             if valued:
                 value[high], rest[high] = digit, 0
                 high += 1
             while level:
-                left[level - 1] -= 1
-                if left[level - 1]:
+                here = Place(level - 1)
+                left[here] -= 1
+                if left[here]:
                     break
                 level -= 1
                 length += 1
@@ -270,6 +277,10 @@ def _scan(
             and windows[2] <= deepest <= windows[3]
             and (not valued or windows[4] <= rest[0] <= windows[5])
         ):
+            if length == 1:
+                if seen[digit]:
+                    continue
+                seen[digit] = True
             numbers[kept], keys[kept] = number, mix(content)
             if valued:
                 rests[kept] = rest[0]
@@ -286,7 +297,7 @@ def _build(
     choices = np.uint64(arguments - 1)
     left = np.empty(depth + 1, np.int64)
     operator = np.empty(depth + 1, np.int64)
-    arity = np.empty(depth + 1, np.int64)
+    began = np.empty(depth + 1, np.int64)  # where the arguments of an open list begin on the stacks
     tally = np.zeros(depth + 1, np.uint64)
     total = np.zeros(depth + 1, np.int64)
     child = np.empty(depth * arguments + arguments + 1, np.int64)
@@ -301,34 +312,35 @@ def _build(
                 return row
             state += gamma
             word = mix(state)
+            here = Place(level)
             if level + 1 < depth and ((word >> np.uint64(32)) < branching or (no_digit and level == 0)):
                 product = (word & LOW) * choices  # the high half chooses the arity, the low half the operator
-                arity[level] = left[level] = 2 + np.int64(product >> np.uint64(32))
-                operator[level] = below(product & LOW, len(operators))
-                tokens[end] = 10 + operator[level]
-                end += 1
-                level += 1
-                tally[level], total[level] = 0, 0
+                which = below(product & LOW, len(operators))
+                left[here], began[here], operator[here] = 2 + np.int64(product >> np.uint64(32)), high, which
+                tally[here], total[here] = 0, 0
+                tokens[Place(end)] = 10 + which
+                end, level = end + 1, level + 1
                 continue
             answer = below(word & LOW, 10)
-            tokens[end] = symbol[node] = values[node] = answer
-            value[high], child[high] = answer, node
+            tokens[Place(end)] = symbol[Place(node)] = values[Place(node)] = answer
+            value[Place(high)], child[Place(high)] = answer, node
             end, node, high = end + 1, node + 1, high + 1
             while level:
-                tally[level] += counted(answer)
-                total[level] += answer
-                left[level - 1] -= 1
-                if left[level - 1]:
+                here = Place(level - 1)
+                tally[here] += counted(answer)
+                total[here] += answer
+                left[here] -= 1
+                if left[here]:
                     break
                 level -= 1
-                low = high - arity[level]
-                answer = settle(operators[operator[level]], tally[level + 1], total[level + 1], value, low, high)
+                low, which = began[here], operator[here]
+                answer = settle(operators[Place(which)], tally[here], total[here], value, low, high)
                 for argument in range(low, high):
-                    parent[child[argument]] = node - base
-                tokens[end] = closing
-                symbol[node] = 10 + operator[level]
-                values[node] = value[low] = answer
-                child[low] = node
+                    parent[Place(child[Place(argument)])] = node - base
+                tokens[Place(end)] = closing
+                symbol[Place(node)] = 10 + which
+                values[Place(node)] = value[Place(low)] = answer
+                child[Place(low)] = node
                 end, node, high = end + 1, node + 1, low + 1
             if level == 0:
                 break

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from pomona.base.arrays import Bytes, Ints
 from pomona.base.compiled import compiled
 from pomona.base.errors import FormatError
+from pomona.base.letters import packed, put_letters
 from pomona.data.corpus import Corpus
 from pomona.trees.forest import Forest
 from pomona.trees.operators import OPERATORS
@@ -227,14 +228,10 @@ def _parse(
 
 def lines(corpus: Corpus, *, source_first: bool, path: str | Path, grouped: bool = True) -> memoryview:
     """The corpus as lines of text; an error for rows that `parse` could not restore."""
-    if corpus.width != 1 or corpus.targets.shape[1] != 1 or corpus.forest.links.any():
+    quoting = corpus.forest.link is not None and corpus.forest.link.any()
+    if corpus.width != 1 or corpus.targets.shape[1] != 1 or quoting:
         raise FormatError(f"{_LISTOPS}; these examples have several trees or answers, or quotations", path=path)
-    words = [word.encode() for word in corpus.vocabulary]
-    width = max((len(word) for word in words), default=1)
-    letters = np.zeros((len(words), width), np.uint8)
-    for row, word in enumerate(words):
-        letters[row, : len(word)] = np.frombuffer(word, np.uint8)
-    lengths = np.array([len(word) for word in words], np.int64)
+    lengths = np.array([len(word.encode()) for word in corpus.vocabulary], np.int64)
     kinds = np.array([_kind(word) for word in corpus.vocabulary], np.uint8)
     digits = [outcome if type(outcome) is int and 0 <= outcome <= 9 else -1 for outcome in corpus.outcomes]
     answers = np.array([*digits, -1], np.int16)[corpus.targets[:, 0]]
@@ -243,11 +240,13 @@ def lines(corpus: Corpus, *, source_first: bool, path: str | Path, grouped: bool
     spelled = np.array([[positions.get(name, -1), positions.get(f"[{name}", -1)] for name in forest.names], np.int64)
     longest = int(corpus.lengths.max(initial=0))
     # A valid line has a pair of round brackets (four bytes) for each token but one; an invalid one may need more.
-    room = int((np.bincount(corpus.tokens, minlength=len(words)) * (lengths + 5)).sum()) + 3 * len(corpus) + 4 * longest
-    text = np.empty(room, np.uint8)
+    most = len(corpus.tokens) * (int(lengths[kinds != _FOREIGN].max(initial=0)) + 5)  # unused memory costs nothing
+    text = np.empty(most + 3 * len(corpus) + 4 * longest + 16, np.uint8)
+    ends = ("", " )", " ) )")  # the words of ListOps have at most seven letters, and one letter where brackets follow
+    texts = np.array([[packed(f" {word}{end}".encode()) for end in ends] for word in corpus.vocabulary], np.uint64)
     at, bad = _lines(
-        corpus.tokens, corpus.token_start, letters, lengths, kinds, answers, forest.symbol, forest.arity, forest.start,
-        spelled.reshape(-1, 2), longest, source_first, grouped, text,
+        corpus.tokens, corpus.token_start, texts.reshape(-1, 3), lengths, kinds, answers, forest.symbol, forest.arity,
+        forest.start, spelled.reshape(-1, 2), longest, source_first, grouped, text,
     )  # fmt: skip
     if bad >= 0:
         shown = " ".join(corpus[bad].tokens[:12])
@@ -269,15 +268,19 @@ def _kind(word: str) -> int:
     return _OPEN if operator is not None and operator.number >= 0 else _CLOSE if word == "]" else _FOREIGN
 
 
+_ROUND_OPENS = packed(b" ( ( ( (")
+
+
 @compiled
 def _lines(
-    tokens: Ints, token_start: Ints, letters: Bytes, lengths: Ints, kinds: Bytes, answers: Ints, symbol: Ints,
+    tokens: Ints, token_start: Ints, texts: Ints, lengths: Ints, kinds: Bytes, answers: Ints, symbol: Ints,
     arity: Ints, start: Ints, spelled: Ints, longest: int, source_first: bool, grouped: bool, out: Bytes,
 ) -> tuple[int, int]:  # fmt: skip
     """Fill `out` from its end. Returns where the text begins, and a row whose tokens are not its tree (-1: none).
 
-    Tokens are read backwards, so a list's arguments are counted before its operator comes. Digits and `]` appear in
-    post-order, so a row matches its tree if names and arities agree.
+    `texts` holds each token after a blank: alone, with a round bracket behind it, and with two. Tokens are read
+    backwards, so a list's arguments are counted before its operator comes. Digits and `]` appear in post-order, so a
+    row matches its tree if names and arities agree.
     """
     owner = np.empty(longest + 1, np.int64)
     arguments = np.empty(longest + 1, np.int64)
@@ -299,34 +302,27 @@ def _lines(
             else:
                 if kind == _FOREIGN or (level == 0 and position < last) or node < start[row]:
                     return at, row
+                rounds = 1 if level else 0
                 if level:
                     arguments[level - 1] += 1
-                    if grouped:
-                        at -= 2
-                        out[at], out[at + 1] = BLANK, ROUND_CLOSE
                 if kind == _CLOSE:
                     owner[level], arguments[level] = node, 0
-                    level += 1
-                    if grouped:
-                        at -= 2
-                        out[at], out[at + 1] = BLANK, ROUND_CLOSE
+                    level, rounds = level + 1, rounds + 1
                 elif spelled[symbol[node], 0] != token:
                     return at, row
                 if (arity[node] > 0) != (kind == _CLOSE):
                     return at, row
                 node -= 1
-            if kind != _OPEN:  # one letter
-                at -= 2
-                out[at], out[at + 1] = BLANK, letters[token, 0]
+                if not grouped:
+                    rounds = 0
+                at = put_letters(texts[token, rounds], out, at) - 2 - 2 * rounds
                 continue
-            at -= lengths[token] + 1
-            out[at] = BLANK
-            for letter in range(lengths[token]):
-                out[at + 1 + letter] = letters[token, letter]
+            at = put_letters(texts[token, 0], out, at) - lengths[token] - 1
             if grouped:
-                for _ in range(arguments[level] + 1):
-                    at -= 2
-                    out[at], out[at + 1] = BLANK, ROUND_OPEN
+                left = arguments[level] + 1
+                while left > 0:
+                    at = put_letters(_ROUND_OPENS, out, at) - 2 * min(left, 4)
+                    left -= 4
         if level or node >= start[row] or answers[row] < 0:
             return at, row
         if source_first:

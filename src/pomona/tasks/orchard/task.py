@@ -43,7 +43,7 @@ from pomona.base.randomness import stream_key
 from pomona.data.corpus import Corpus, Outcome, codes
 from pomona.data.pool import Scan
 from pomona.data.task import TASKS, Task
-from pomona.tasks.orchard.draws import build, scan
+from pomona.tasks.orchard.draws import build, build_natural, scan, scan_natural
 from pomona.trees.forest import Forest
 from pomona.trees.growing import DEPENDENCIES, SHAPES, VALUES, Grammar, fill_bins, height_distribution, heights
 from pomona.trees.operators import OPERATORS, denote, operators_named
@@ -222,10 +222,11 @@ class Orchard(Task):
 
     def scan(self, key: np.uint64, first: int, count: int) -> Scan:
         table, _, upto = _classes(self, int(key))
+        scan_draws = scan_natural if self.dependency == "natural" else scan
         numbers = 256
         while True:
             arguments = (self._grammar(SHAPES), REFERENCES.index(self.references), self.copies == "digits")
-            accepted, keys, bins, enough = scan(
+            accepted, keys, bins, enough = scan_draws(
                 key, first, count, table, upto, *arguments, codes(self.vocabulary(numbers))
             )
             if enough:
@@ -244,9 +245,10 @@ class Orchard(Task):
         parent, link = np.empty(room, np.int32), np.empty(room, np.int32)
         table, _, upto = _classes(self, int(key))
         arguments = (table, upto, self._grammar(VALUES), REFERENCES.index(self.references), self.copies == "digits")
+        build_draws = build_natural if self.dependency == "natural" else build
         done = 0
         while True:
-            done = build(key, numbers, done, token_start, start, tokens, symbol, parent, link, values, *arguments)
+            done = build_draws(key, numbers, done, token_start, start, tokens, symbol, parent, link, values, *arguments)
             if done == len(numbers):
                 break
             room *= 2

@@ -1,0 +1,84 @@
+"""Descent from many points at once: BFGS on an array of points, each with its own steps and its own curvature.
+
+A start of a small problem costs little if many descend together: each step is a few array operations for all of them.
+Steps follow the weak Wolfe conditions, found by bisection, with which BFGS also gets along corners (Lewis and Overton).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pomona.representations.tre.design import FloatArray
+
+DECREASE, FLATTER = 1e-4, 0.9  # weak Wolfe: the value falls by a share of the promise, and the slope flattens
+TRIES = 25  # of a step
+
+Slope = Callable[[FloatArray], tuple[FloatArray, FloatArray]]  # points [many, n] to values [many] and slopes [many, n]
+
+
+def descend_together(slope: Slope, points: FloatArray, limit: int, tolerance: float) -> tuple[FloatArray, FloatArray]:
+    """The values and the points where each start ends: after `limit` steps, or when a step gains less than a share."""
+    at = points.copy()
+    with np.errstate(all="ignore"):
+        value, grad = slope(at)
+        value = np.where(np.isfinite(value), value, np.inf)
+        inverse = np.broadcast_to(np.eye(at.shape[1]), (*at.shape, at.shape[1])).copy()  # of each curvature
+        fresh = np.ones(len(at), np.bool_)
+        live = np.flatnonzero(np.isfinite(value))
+        for _ in range(limit):
+            if not len(live):
+                break
+            here, now, down = at[live], value[live], grad[live]
+            along = -np.einsum("bij,bj->bi", inverse[live], down)
+            lost = ~((along * down).sum(axis=1) < 0.0)
+            along[lost], inverse[live[lost]] = -down[lost], np.eye(at.shape[1])
+            first = np.where(fresh[live], np.minimum(1.0, 1.0 / np.maximum(np.abs(down).sum(axis=1), 1e-300)), 1.0)
+            length, after, turned = _steps(slope, here, now, down, along, first)
+            moved = length[:, None] * along
+            _learn(inverse, fresh, live, moved, turned - down)
+            at[live], value[live], grad[live] = here + moved, after, turned
+            live = live[(length > 0.0) & (now - after > tolerance * np.maximum(np.abs(now), 1e-12))]
+    return value, at
+
+
+def _steps(
+    slope: Slope, here: FloatArray, now: FloatArray, down: FloatArray, along: FloatArray, first: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """How far each point goes, with the value and the slope there; 0 where no step lowers the value."""
+    promised = (along * down).sum(axis=1)
+    low, high, trial = np.zeros(len(here)), np.full(len(here), np.inf), first.copy()
+    length, after, turned = np.zeros(len(here)), now.copy(), down.copy()
+    open_ = np.arange(len(here))
+    for _ in range(TRIES):
+        if not len(open_):
+            break
+        value, grad = slope(here[open_] + trial[open_, None] * along[open_])
+        value = np.where(np.isfinite(value), value, np.inf)
+        falls = value <= now[open_] + DECREASE * trial[open_] * promised[open_]
+        flat = (grad * along[open_]).sum(axis=1) >= FLATTER * promised[open_]
+        best = falls & (flat | (value < after[open_]))
+        chosen = open_[best]
+        length[chosen], after[chosen], turned[chosen] = trial[chosen], value[best], grad[best]
+        high[open_[~falls]] = trial[open_[~falls]]
+        low[open_[falls]] = trial[open_[falls]]
+        open_ = open_[~(falls & flat)]
+        trial[open_] = np.where(np.isfinite(high[open_]), (low[open_] + high[open_]) / 2, 2.0 * low[open_])
+    return length, after, turned
+
+
+def _learn(inverse: FloatArray, fresh: Any, live: Any, moved: FloatArray, turn: FloatArray) -> None:
+    """BFGS's update of the inverse curvature, where the slope turned the right way."""
+    product = (moved * turn).sum(axis=1)
+    kept = product > 1e-12 * np.linalg.norm(moved, axis=1) * np.linalg.norm(turn, axis=1)
+    which, moved, turn, product = live[kept], moved[kept], turn[kept], product[kept]
+    new = fresh[which]
+    inverse[which[new]] *= (product[new] / (turn[new] ** 2).sum(axis=1))[:, None, None]
+    fresh[which] = False
+    image = np.einsum("bij,bj->bi", inverse[which], turn)
+    outer = moved[:, :, None] * image[:, None, :]
+    factor = (1.0 + (turn * image).sum(axis=1) / product) / product
+    inverse[which] += factor[:, None, None] * moved[:, :, None] * moved[:, None, :]
+    inverse[which] -= (outer + outer.transpose(0, 2, 1)) / product[:, None, None]
