@@ -78,7 +78,8 @@ def _corpora(folder: Path) -> None:
     own = replace(lists, ids=tuple("abcdef"), columns={"source": np.array(list("uvwxyz")), "weight": np.arange(6) / 4})
     formats.write(own, folder / "columns.parquet")
     node = '{"type": "MAX", "children": [' * 1_050 + '{"type": "1", "value": 1}' + "]}" * 1_050
-    files.write_text(folder / "deep.jsonl", f'{{"tree": {node}}}\n')
+    escaped = node.replace('"value"', '"\\u0076alue"')  # read by `deep_json`, not by the compiled loop
+    files.write_text(folder / "deep.jsonl", "".join(f'{{"tree": {one}}}\n' for one in (node, escaped)))
     pair = (files.read_text(folder / f"pairs.{end}").splitlines() for end in ("input", "label"))
     files.write_text(folder / "table.txt", "".join(f"{source}\t{label}\n" for source, label in zip(*pair, strict=True)))
 

@@ -11,6 +11,8 @@ import pytest
 
 import pomona as pm
 from pomona.base.errors import FormatError, SpecError
+from pomona.base.files import write_json
+from pomona.data import datasets
 from pomona.data.datasets import MANIFEST, Dataset, rewriting
 from pomona.data.sources import corpus_from, splits_of
 
@@ -120,6 +122,17 @@ def test_a_failure_that_changed_nothing_changes_nothing(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), rewriting(tmp_path / "new", about(4)):
         raise ZeroDivisionError
     assert not (tmp_path / "new" / MANIFEST).exists()
+
+
+def test_an_interrupt_right_after_the_mark_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(path: Path, value: Any) -> None:
+        write_json(path, value)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(datasets, "write_json", interrupted)
+    with pytest.raises(KeyboardInterrupt), rewriting(tmp_path, about(4)):
+        raise AssertionError("the block must not begin")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_splits_that_are_made_later_join_the_dataset_if_they_are_of_the_same_draw(tmp_path: Path) -> None:

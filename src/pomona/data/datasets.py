@@ -214,8 +214,8 @@ def rewriting(folder: Path, about: Mapping[str, Any]) -> Iterator[dict[str, Any]
                     if all(kind_of(file) == "file" for file in old.files[split])
                 }
     manifest: dict[str, Any] = {**about, "splits": {}}
-    write_json(path, {**about, UNFINISHED: True, "splits": {}})
     try:
+        write_json(path, {**about, UNFINISHED: True, "splits": {}})
         yield manifest
     except BaseException:
         if _state(folder) == files:

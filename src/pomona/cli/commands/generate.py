@@ -70,11 +70,9 @@ def generate(
     """
     from pomona.base.errors import SpecError, did_you_mean
     from pomona.base.registry import parse_settings, settings_of
-    from pomona.base.workers import workers as crew_of
     from pomona.data.datasets import rewriting
     from pomona.data.formats import FORMATS
     from pomona.data.pool import Listeners
-    from pomona.data.shards.generation import Plan, write_dataset
     from pomona.data.task import TASKS, chunks
 
     task = TASKS.build(name, parse_settings(settings or []))
@@ -83,6 +81,9 @@ def generate(
             raise SpecError(f"--rows {rows} and --size {size} say the same thing; give one")
         size = rows
     if shards is not None:
+        from pomona.base.workers import workers as crew_of
+        from pomona.data.shards.generation import Plan, write_dataset  # loads pyarrow
+
         if formats != "parquet":
             raise SpecError(f"--format {formats}: shards are Parquet files; leave --format out, or --shards")
         plan = Plan.of(name, task, data_seed or 0, splits=split.split(",") if split else (), rows=size, shards=shards)
