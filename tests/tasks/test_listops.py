@@ -46,7 +46,7 @@ def test_compiled_draws_equal_the_recursive_twin(task: ListOps, seed: int, first
     names = ("branching", "depth", "arguments", "operators")
     settings = {name: getattr(task, name) for name in names}
     expected = {}
-    for number in range(first, first + 40):
+    for number in range(first, first + 16):
         tree = slow.draw(int(key), number, **settings, no_digit=task._no_digit)
         shown = slow.text(tree)
         fits = [
@@ -59,7 +59,7 @@ def test_compiled_draws_equal_the_recursive_twin(task: ListOps, seed: int, first
         ]
         if all(fits) and (" " in shown or shown not in map(slow.text, expected.values())):  # a digit only once
             expected[number] = tree
-    found = task.scan(key, first, 40)
+    found = task.scan(key, first, 16)
     assert found.numbers.tolist() == list(expected)
     corpus = task.build(key, found.numbers)
     assert corpus.texts == [slow.text(tree) for tree in expected.values()]
