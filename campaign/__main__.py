@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PARTS = {  # and the share of the time that each gets
     "kills": 0.2, "points": 0.15, "faults": 0.15, "disks": 0.1, "kernel": 0.1, "fuzz": 0.2, "races": 0.05,
-    "numbers": 0.05,
+    "numbers": 0.05, "browser": 0.05,
 }  # fmt: skip
 _IN_KERNEL = (
     ("write", "ENOSPC"), ("fsync", "EIO"), ("rename", "EROFS"), ("write", "EINTR"), ("write", "EDQUOT"),
@@ -81,7 +81,7 @@ def _in_child(work: Callable[[], None]) -> None:
 
 
 def _part(part: str, home: Path, chosen: argparse.Namespace, until: float) -> tuple[str, list[str]]:
-    from campaign import faults, fuzzing, kills, same_bits
+    from campaign import faults, fuzzing, hostile, kills, same_bits
     from campaign.jobs import JOBS
     from campaign.readers import READERS
 
@@ -95,6 +95,9 @@ def _part(part: str, home: Path, chosen: argparse.Namespace, until: float) -> tu
     if part == "numbers":
         compared, different = same_bits.differences(same_bits.pythons())
         return f"{compared} processes, {len(different)} differences", different
+    if part == "browser":
+        with tempfile.TemporaryDirectory(prefix="pomona-campaign-") as folder:
+            return hostile.pages(home, Path(folder), until)
     if part == "kills":
         toll = kills.kills(jobs, count=chosen.kills, seed=chosen.seed, until=until, kept=kept, say=say)
         return str(toll), toll.lost

@@ -120,7 +120,7 @@ def fuzz(readers: Iterable[Reader], home: Path, *, cases: int, seed: int = 0, un
 def _warmed(reader: Reader, home: Path) -> str:
     """Read the whole file once in this process, so that forked ones have all that is imported and compiled."""
     with tempfile.TemporaryDirectory(prefix="pomona-campaign-") as folder:
-        _copy(home, Path(folder) / "home", reader)
+        copy_part(home, Path(folder) / "home", reader)
         with contextlib.suppress(Exception):  # what it says is the business of the cases
             reader.read(Path(folder) / "home")
     return reader.name
@@ -137,7 +137,7 @@ def _batch(reader: Reader, home: Path, seed: int, numbers: range) -> Iterator[tu
     while waiting:
         with tempfile.TemporaryDirectory(prefix="pomona-campaign-") as folder:
             copy = Path(folder) / "home"
-            _copy(home, copy, reader)
+            copy_part(home, copy, reader)
             done = 0
             for number, what, detail in _in_child(lambda: _cases(reader, home, copy, seed, waiting)):  # noqa: B023
                 yield number, what, detail
@@ -148,7 +148,7 @@ def _batch(reader: Reader, home: Path, seed: int, numbers: range) -> Iterator[tu
         waiting = waiting[done:]
 
 
-def _copy(home: Path, copy: Path, reader: Reader) -> None:
+def copy_part(home: Path, copy: Path, reader: Reader) -> None:
     """The folder of the material that holds the reader's file."""
     top = reader.file.split("/")[0]
     shutil.rmtree(copy, ignore_errors=True)
@@ -212,15 +212,15 @@ def _cases(reader: Reader, home: Path, copy: Path, seed: int, numbers: list[int]
     right = digest(reader.read(copy)) if reader.sealed else ""
     for number in numbers:
         if reader.writes:
-            _copy(home, copy, reader)
+            copy_part(home, copy, reader)
         data = case(reader, seeds, seed, number)
         path.write_bytes(data)
-        yield number, *outcome(reader, copy, "" if _is_forged(data) else right)
+        yield number, *outcome(reader, copy, "" if is_forged(data) else right)
     if not reader.writes and (changed := _others(copy, path)) != _others(home, home / reader.file):
         raise AssertionError(f"{reader.name} writes, which its entry in the table does not say: {changed}")
 
 
-def _is_forged(data: bytes) -> bool:
+def is_forged(data: bytes) -> bool:
     """Whether a mutation has made the digest of a changed safetensors file anew; nobody can notice that."""
     return data[8:9] == b"{" and sealed(data) == data
 

@@ -6,7 +6,7 @@ corpora/     the same few examples in every format        run/       a trained, 
 answers/     answers of a model outside Pomona            paused/    the same run before its end
 vectors/     representations, derivations, items          reports/   certificates, fits, evaluations, results
 words/       compounds, frequencies, word2vec, a text     games/, dynamics/    experiments of the TRE paper
-digits/      MNIST's files, with twenty digits
+digits/      MNIST's files, with twenty digits           sharded/, interrupted/    a split in shards, whole and half
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +36,7 @@ from pomona.trees.binary import binarise
 
 SIZES = {"train": 40, "dev": 8, "test": 12}
 RECIPE = Recipe("st_gumbel", {"width": 6}, data_settings=SIZES, longest=30, epochs=2, batch=16, dev_rows=8)
+SHARDED: dict[str, Any] = {"shards": 3, "split": "dev,train", "rows": 60, **SIZES}
 GAME = {"hidden": 4, "batch": 4, "steps": 2}
 
 
@@ -50,11 +52,16 @@ def make(home: Path, *, experiments: bool = True) -> Path:
     _vectors(home / "vectors")
     _words(home / "words")
     _digits(home / "digits")
-    _run(home)
-    _reports(home / "reports", home / "run")
+    make_reports(home)
     if experiments:
         _experiments(home)
     return home
+
+
+def make_reports(home: Path) -> None:
+    """The runs, and the documents that a report shows."""
+    _run(home)
+    _reports(home / "reports", home / "run")
 
 
 def _corpora(folder: Path) -> None:
@@ -69,6 +76,8 @@ def _corpora(folder: Path) -> None:
     manifest = {"name": "listops/d20s", "seed": 0, "settings": {}, "version": 1, "splits": {"test": split}}
     files.write_json(dataset / "manifest.json", manifest)
     generate_shards("listops/d20s", folder.with_name("sharded"), shards=2, split="train", rows=60, **SIZES)
+    with suppress(InterruptedError):
+        generate_shards("listops/d20s", folder.with_name("interrupted"), crew=_Leaving(), **SHARDED)
     formats.write(generate("orchard/easy/first-last", "test-3", 0)[:4], folder / "pairs.input")
     formats.write(generate("fair_nli", "test", 0)[:3], folder / "pairs.snli.jsonl")
     formats.write(every_sentence()[:4], folder / "sentences.jsonl")
@@ -82,6 +91,18 @@ def _corpora(folder: Path) -> None:
     files.write_text(folder / "deep.jsonl", "".join(f'{{"tree": {one}}}\n' for one in (node, escaped)))
     pair = (files.read_text(folder / f"pairs.{end}").splitlines() for end in ("input", "label"))
     files.write_text(folder / "table.txt", "".join(f"{source}\t{label}\n" for source, label in zip(*pair, strict=True)))
+
+
+class _Leaving:
+    """A worker that leaves when it has written one shard of train."""
+
+    size = 1
+
+    def run(self, task: Any, orders: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        for number, order in enumerate(orders):
+            if number == 1 and "train-" in order.get("path", ""):
+                raise InterruptedError
+            yield number, task(**order)
 
 
 def _answers(folder: Path) -> None:
@@ -181,6 +202,8 @@ def _run(home: Path) -> None:
 
 def _reports(folder: Path, run: Path) -> None:
     """A certificate, an evaluation, a fit of TRE and results of a paper, as the commands write them."""
+    from pomona.evaluation.comparison import compare
+    from pomona.evaluation.evaluation import Evaluation
     from pomona.fairness import certify
     from pomona.training.run import Run
 
@@ -193,6 +216,12 @@ def _reports(folder: Path, run: Path) -> None:
     files.write_json(bare / "scores.json", {"test": unknown})
     files.write_json(bare / "recipe.json", {**RECIPE.plain, "data": "elsewhere.parquet"})
     files.write_json(folder / "evaluation.json", {**unknown, "name": "model"})
+    corpus = test_corpus()
+    spoilt = np.where(np.arange(len(corpus)) < 5, 9 - asked(corpus).T, asked(corpus).T).T
+    sides = [
+        Evaluation.of(corpus, Answers(f"side {side}", given)) for side, given in enumerate((asked(corpus), spoilt))
+    ]
+    files.write_json(folder / "comparison.json", compare(*sides).as_dict())
     root = Path(__file__).parents[1]
     results = json.loads(files.read_text(root / "results" / "listops_2018.json"))
     kept = {**results, "paper": "A campaign", "cells": results["cells"][:12], "runs": results.get("runs", [])[:2]}

@@ -10,19 +10,11 @@ that a reader of this table calls it: a new one cannot be forgotten.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
-import numpy as np
-
-from campaign.material import RECIPE, SIZES, test_corpus
-from pomona.papers.records import joined
-from pomona.papers.reproduce import PAPERS, Paper, Plan, reproduce
-from pomona.training.tracking import TRACKERS, Tracker, follow
+from campaign import use
 
 
 @dataclass(frozen=True)
@@ -37,364 +29,91 @@ class Reader:
     writes: bool = False
 
 
-# -- corpora and answers -----------------------------------------------------------------------------------------------
+def _working(name: str, file: str, *, sealed: bool = True) -> Reader:
+    """A file that a killed command left beside its shards: whatever is in it, the shards come out the same."""
+    return Reader(name, f"interrupted/.shards/{file}", use.resumed_shards, sealed, writes=True)
 
-
-@cache
-def _test() -> Any:
-    return test_corpus()
-
-
-def _corpus(name: str) -> Callable[[Path], Any]:
-    def read(home: Path) -> Any:
-        from pomona.data import formats
-        from pomona.data.statistics import describe, token_depths
-
-        corpus = formats.read(home / "corpora" / name)
-        describe(corpus)
-        token_depths(corpus)
-        identity = corpus.fingerprint, corpus.keys.tolist(), corpus.texts, corpus.labels(), corpus.ids
-        columns = {name: column.tolist() for name, column in corpus.columns.items()}
-        return identity, columns, {key: value for key, value in corpus.origin.items() if key != "path"}
-
-    return read
-
-
-def _dataset(home: Path) -> Any:
-    from pomona.data.datasets import Dataset
-
-    return Dataset.read(home / "dataset").corpus("test").fingerprint
-
-
-def _shards(home: Path) -> Any:
-    """A split in shards is verified; then it is generated again, where whole shards stay as they are."""
-    from pomona.data.shards.generation import generate_shards
-    from pomona.data.verification import verify
-
-    found = verify(home / "sharded")
-    generate_shards("listops/d20s", home / "sharded", shards=2, split="train", rows=60, **SIZES)
-    return len(found.problems)
-
-
-def _recipe(name: str) -> Callable[[Path], Any]:
-    def read(home: Path) -> Any:
-        from pomona.cli.options import settings_file
-        from pomona.training.recipe import Recipe
-
-        return Recipe.from_settings(settings_file(str(home / "vectors" / name))).key
-
-    return read
-
-
-def _plan(home: Path) -> Any:
-    from pomona.sweeps.plan import Plan
-
-    plan = Plan.read(home / "vectors" / "sweep.toml")
-    return len(plan.jobs()) if plan.size <= 100 else plan.size
-
-
-def _bundle(name: str) -> Callable[[Path], Any]:
-    def read(home: Path) -> Any:
-        from pomona.representations.tre.bundles import read_bundle
-
-        bundle = read_bundle(home / "vectors" / name)
-        return bundle.vectors.tolist(), bundle.names, str(bundle.derivations.tree(0))
-
-    return read
-
-
-def _answers(name: str) -> Callable[[Path], Any]:
-    def read(home: Path) -> Any:
-        from pomona.data.answers import read_answers
-        from pomona.evaluation.evaluation import Evaluation
-
-        return Evaluation.of(_test(), read_answers(home / "answers" / name, _test())).as_dict()
-
-    return read
-
-
-def _lines_of_answers(home: Path) -> Any:
-    from pomona.cli.commands import ladder
-
-    return ladder._answers(_test(), home / "answers" / "answers.txt", len(_test())).tolist()
-
-
-# -- vectors and words -------------------------------------------------------------------------------------------------
-
-
-def _tre(vectors: str, derivations: str) -> Callable[[Path], Any]:
-    def read(home: Path) -> Any:
-        from pomona.representations.tre import tre
-        from pomona.representations.tre.readers import match_rows, read_derivations, read_representations
-
-        trees, items = read_derivations(home / "vectors" / derivations)
-        values = match_rows(
-            read_representations(home / "vectors" / vectors, "vectors" if "packed" in vectors else None), items
-        )
-        return tre(values, trees, "add", "sql2").score
-
-    return read
-
-
-def _topsim(home: Path) -> Any:
-    from pomona.evaluation.measure import MEASURES, plain_values, read_item_files
-
-    chosen = MEASURES.build("topsim", {})
-    items = read_item_files(chosen, [home / "vectors" / "meanings.jsonl", home / "vectors" / "messages.txt"])
-    return plain_values(chosen.of_items(*items))
-
-
-def _judged(vectors: str) -> Callable[[Path], Any]:
-    def read(home: Path) -> Any:
-        from pomona.papers.tre_2019 import compounds
-        from pomona.papers.tre_2019 import vectors as word_vectors
-
-        folder = home / "words"
-        listed = compounds.read_reddy(folder / "reddy.txt")
-        table = word_vectors.vectors_from_file(folder / vectors, compounds.wanted(listed))
-        return len(table), len(compounds.read_frequencies(folder / "frequencies.tsv"))
-
-    return read
-
-
-def _text(home: Path) -> Any:
-    from pomona.papers.tre_2019.vectors import Text
-
-    return list(Text(home / "words" / "corpus.txt", frozenset({("nest", "egg")})))
-
-
-def _digits(home: Path) -> Any:
-    from pomona.papers.tre_2019.concepts import Tasks, read_digits
-
-    return len(Tasks.draw(read_digits(home / "digits"), 0, 20))
-
-
-# -- runs --------------------------------------------------------------------------------------------------------------
-
-
-def _run_page(home: Path) -> Any:
-    """The page of a run: everything that its folder holds."""
-    return _page([home / "run"])
-
-
-def _bare_page(home: Path) -> Any:
-    """The page of a run whose examples are not found: what it has kept itself."""
-    from pomona.training.run import Run
-
-    _ = Run.read(home / "bare").environment
-    return _page([home / "bare"])
-
-
-def _page(paths: list[Path]) -> Any:
-    from pomona.reports.collect import collect
-    from pomona.reports.inputs import gather
-    from pomona.reports.page import html
-    from pomona.reports.plots import all_plots
-
-    collected = collect(gather(paths))
-    with mock.patch("pomona.reports.figures.library", return_value=""):  # 0.9 MB of Vega, which no file changes
-        content = html(collected, all_plots(collected), "t", 10, with_figures=False)
-    return len(content.encode())
-
-
-def _weights(home: Path) -> Any:
-    from pomona.training.predict import predict
-    from pomona.training.run import Run
-
-    return predict(Run.read(home / "run"), _test()).logits.tolist()
-
-
-def _resumed(home: Path) -> Any:
-    """A run that goes on from its saved state, for one step."""
-    from pomona.training.loop import train
-
-    class Enough(Exception):  # noqa: N818 - no error
-        pass
-
-    def stop(now: Any) -> None:
-        nonlocal loss
-        loss = now.step, now.loss
-        raise Enough
-
-    loss = None
-    with suppress(Enough):
-        train(RECIPE, home / "paused", progress=stop)
-    return loss
-
-
-@TRACKERS.add("campaign")
-@dataclass(frozen=True)
-class _Tracker(Tracker):
-    """A tracker that shows nothing."""
-
-    name = "campaign"
-
-    def send(self, run: Any, entries: Any) -> None:
-        assert entries
-
-
-def _tracked(home: Path) -> Any:
-    """What a tracker was sent, and the rest of the curve."""
-    from pomona.training.run import Run
-
-    follow(home / "run", ["campaign"])
-    return Run.read(home / "run").read_json("tracked-campaign.json")
-
-
-def _predictions(home: Path) -> Any:
-    from pomona.evaluation.accuracy import answers_from
-    from pomona.evaluation.evaluation import Evaluation
-    from pomona.training.predictions import Predictions
-
-    predictions = Predictions.load(home / "run" / "predictions" / "test.safetensors")
-    return Evaluation.of(_test(), answers_from(predictions, _test(), "test")).as_dict()
-
-
-# -- documents ---------------------------------------------------------------------------------------------------------
-
-
-def _report(name: str) -> Callable[[Path], Any]:
-    return lambda home: _page([home / "reports" / name])
-
-
-def _certificate(home: Path) -> Any:
-    from pomona.fairness import Certificate
-
-    certificate = Certificate.load(home / "reports" / "certificate.json")
-    return certificate.plain(), repr(certificate)
-
-
-@dataclass(frozen=True)
-class _Paper(Paper):
-    """A paper without experiments, whose results are added to a file."""
-
-    name = "campaign"
-    title = "A campaign"
-    places = ("Table 1",)
-
-    def measure(self, plan: Plan) -> dict[str, Any]:
-        known = [record for row in plan.known.values() for record in joined(row, [RECIPE], [])]
-        return {"cells": [plan.cell("Table 1", "LSTM", "accuracy", 73.3, [71.0])], "runs": known[:1]}
-
-
-def _merged(home: Path) -> Any:
-    """Results that `reproduce` adds to; nothing is trained."""
-    PAPERS.add("campaign")(_Paper)
-    return len(reproduce("campaign", out=home / "reports" / "results.json")["cells"])
-
-
-def _old_page(home: Path) -> Any:
-    from pomona.reports.page import report
-
-    with mock.patch("pomona.reports.figures.library", return_value=""):
-        return len(report([home / "reports" / "fit.json"], home / "reports", with_figures=False).notes)
-
-
-# -- experiments of the TRE paper --------------------------------------------------------------------------------------
-
-
-def _games(home: Path) -> Any:
-    """What is said of languages that were trained and measured; a language that is not measured yet is measured."""
-    from pomona.papers.tre_2019 import languages, similarity
-    from pomona.papers.tre_2019.folders import Folder
-
-    folder = Folder(home / "games")
-    scores = languages.read_scores(folder)
-    return len(str(languages.judged(folder, scores))), similarity.of_languages(scores)["languages"]
-
-
-def _resumed_game(home: Path) -> Any:
-    import dataclasses
-
-    from campaign.material import GAME
-    from pomona.papers.tre_2019 import languages
-    from pomona.papers.tre_2019.game_rules import READINGS
-
-    folder = languages.games_folder(home / "paused game", dataclasses.replace(READINGS["code"], **GAME), pairs=2)
-    languages.play(folder)
-    return folder.read("languages.json", {})["pairs"]
-
-
-def _dynamics(home: Path) -> Any:
-    from pomona.papers.tre_2019 import dynamics
-    from pomona.papers.tre_2019.folders import Folder
-
-    thetas = dynamics.thetas(home / "dynamics")
-    return dynamics.judge(Folder(home / "dynamics"))["runs"], [np.sum(theta) for theta in thetas]
-
-
-# -- the table ---------------------------------------------------------------------------------------------------------
 
 _TABLE = [
-    Reader("tsv", "corpora/lists.tsv", _corpus("lists.tsv")),
-    Reader("lra", "corpora/lists.lra.tsv", _corpus("lists.lra.tsv")),
-    Reader("jsonl", "corpora/lists.jsonl", _corpus("lists.jsonl")),
-    Reader("jsonl by text", "corpora/spelt.jsonl", _corpus("spelt.jsonl")),
-    Reader("jsonl of sentences", "corpora/sentences.jsonl", _corpus("sentences.jsonl")),
-    Reader("jsonl of deep trees", "corpora/deep.jsonl", _corpus("deep.jsonl")),
-    Reader("parquet", "corpora/lists.parquet", _corpus("lists.parquet"), sealed=True),
-    Reader("parquet with columns", "corpora/columns.parquet", _corpus("columns.parquet"), sealed=True),
-    Reader("orchard", "corpora/pairs.input", _corpus("pairs.input")),
-    Reader("orchard's labels", "corpora/pairs.label", _corpus("pairs.input")),
-    Reader("orchard in one file", "corpora/table.txt", _corpus("table.txt")),
-    Reader("trees in brackets", "corpora/lists.ptb", _corpus("lists.ptb")),
-    Reader("table of attributes", "corpora/table.csv", _corpus("table.csv")),
-    Reader("manifest", "dataset/manifest.json", _dataset),
-    Reader("manifest of shards", "sharded/manifest.json", _shards, writes=True),
-    Reader("shard", "sharded/train-00000-of-00002.parquet", _shards, writes=True),
-    Reader("recipe in JSON", "vectors/recipe.json", _recipe("recipe.json")),
-    Reader("recipe in TOML", "vectors/recipe.toml", _recipe("recipe.toml")),
-    Reader("plan of a sweep", "vectors/sweep.toml", _plan),
-    Reader("vectors with derivations", "vectors/bundle.npz", _bundle("bundle.npz")),
-    Reader("vectors with derivations in parquet", "vectors/bundle.parquet", _bundle("bundle.parquet"), sealed=True),
-    Reader("snli", "corpora/pairs.snli.jsonl", _corpus("pairs.snli.jsonl")),
-    Reader("answers", "answers/answers.jsonl", _answers("answers.jsonl")),
-    Reader("answers with trees", "answers/trees.jsonl", _answers("trees.jsonl")),
-    Reader("answers in a table", "answers/answers.csv", _answers("answers.csv")),
-    Reader("answers as lines", "answers/answers.txt", _lines_of_answers),
-    Reader("npy", "vectors/vectors.npy", _tre("vectors.npy", "derivations.jsonl")),
-    Reader("npz", "vectors/vectors.npz", _tre("vectors.npz", "derivations.jsonl")),
-    Reader("packed npz", "vectors/packed.npz", _tre("packed.npz", "derivations.jsonl")),
-    Reader("vectors in parquet", "vectors/vectors.parquet", _tre("vectors.parquet", "named.jsonl")),
-    Reader("columns in parquet", "vectors/columns.parquet", _tre("columns.parquet", "derivations.jsonl")),
-    Reader("word vectors", "vectors/vectors.vec", _tre("vectors.vec", "named.jsonl")),
-    Reader("derivations", "vectors/derivations.jsonl", _tre("vectors.npy", "derivations.jsonl")),
-    Reader("named derivations", "vectors/named.jsonl", _tre("vectors.vec", "named.jsonl")),
-    Reader("meanings", "vectors/meanings.jsonl", _topsim),
-    Reader("messages", "vectors/messages.txt", _topsim),
-    Reader("compounds", "words/reddy.txt", _judged("vectors.vec")),
-    Reader("frequencies", "words/frequencies.tsv", _judged("vectors.vec")),
-    Reader("word2vec", "words/vectors.vec", _judged("vectors.vec")),
-    Reader("binary word2vec", "words/vectors.bin", _judged("vectors.bin")),
-    Reader("text", "words/corpus.txt", _text),
-    Reader("digits", "digits/train-images-idx3-ubyte.gz", _digits),
-    Reader("labels of digits", "digits/train-labels-idx1-ubyte", _digits),
-    Reader("recipe", "bare/recipe.json", _bare_page),
-    Reader("curve", "bare/curve.jsonl", _bare_page),
-    Reader("summary", "bare/summary.json", _bare_page),
-    Reader("scores", "bare/scores.json", _bare_page),
-    Reader("certificate of a run", "bare/certificate.json", _bare_page),
-    Reader("predictions in a report", "run/predictions/test.safetensors", _run_page, sealed=True),
-    Reader("predictions", "run/predictions/test.safetensors", _predictions, sealed=True),
-    Reader("weights", "run/best.safetensors", _weights, sealed=True),
-    Reader("recipe of weights", "run/recipe.json", _weights),
-    Reader("what was tracked", "run/tracked-campaign.json", _tracked, writes=True),
-    Reader("state", "paused/state.safetensors", _resumed, sealed=True, writes=True),
-    Reader("recipe of a state", "paused/recipe.json", _resumed, writes=True),
-    Reader("fingerprints of a run", "paused/data.json", _resumed, writes=True),
-    Reader("certificate", "reports/certificate.json", _certificate),
-    Reader("certificate in a report", "reports/certificate.json", _report("certificate.json")),
-    Reader("evaluation in a report", "reports/evaluation.json", _report("evaluation.json")),
-    Reader("fit in a report", "reports/fit.json", _report("fit.json")),
-    Reader("results in a report", "reports/results.json", _report("results.json")),
-    Reader("results that are added to", "reports/results.json", _merged, writes=True),
-    Reader("page of an older report", "reports/index.html", _old_page, writes=True),
-    Reader("settings of a game", "paused game/settings.json", _resumed_game, writes=True),
-    Reader("state of a game", "paused game/state.safetensors", _resumed_game, sealed=True, writes=True),
-    Reader("languages", "games/languages.json", _games, writes=True),
-    Reader("scores of languages", "games/scores.json", _games, writes=True),
-    Reader("settings of dynamics", "dynamics/settings.json", _dynamics, writes=True),
-    Reader("curves of dynamics", "dynamics/run-0.json", _dynamics, writes=True),
-    Reader("vectors of dynamics", "dynamics/theta-0.safetensors", _dynamics, sealed=True, writes=True),
+    Reader("tsv", "corpora/lists.tsv", use.corpus("lists.tsv")),
+    Reader("lra", "corpora/lists.lra.tsv", use.corpus("lists.lra.tsv")),
+    Reader("jsonl", "corpora/lists.jsonl", use.corpus("lists.jsonl")),
+    Reader("jsonl by text", "corpora/spelt.jsonl", use.corpus("spelt.jsonl")),
+    Reader("jsonl of sentences", "corpora/sentences.jsonl", use.corpus("sentences.jsonl")),
+    Reader("jsonl of deep trees", "corpora/deep.jsonl", use.corpus("deep.jsonl")),
+    Reader("parquet", "corpora/lists.parquet", use.corpus("lists.parquet"), sealed=True),
+    Reader("parquet with columns", "corpora/columns.parquet", use.corpus("columns.parquet"), sealed=True),
+    Reader("orchard", "corpora/pairs.input", use.corpus("pairs.input")),
+    Reader("orchard's labels", "corpora/pairs.label", use.corpus("pairs.input")),
+    Reader("orchard in one file", "corpora/table.txt", use.corpus("table.txt")),
+    Reader("trees in brackets", "corpora/lists.ptb", use.corpus("lists.ptb")),
+    Reader("table of attributes", "corpora/table.csv", use.corpus("table.csv")),
+    Reader("manifest", "dataset/manifest.json", use.dataset),
+    Reader("manifest of shards", "sharded/manifest.json", use.shards, writes=True),
+    Reader("shard", "sharded/train-00000-of-00002.parquet", use.shards, writes=True),
+    _working("keys of shards in the making", "train/block-000000.keys"),
+    _working("excluded keys of shards in the making", "train/excluded.keys"),
+    _working("numbers of shards in the making", "train/distinct-00000-of-1-blocks.numbers"),
+    _working("draws of shards in the making", "train/draws.json"),
+    _working("plan of shards in the making", "train/plan.json"),
+    _working("first rows of shards in the making", "train/head.npy"),
+    _working("split of shards in the making", "dev/record.json", sealed=False),
+    _working("record of shards in the making", "train/train-00000-of-00003.parquet.json", sealed=False),
+    _working("about of shards in the making", "about.json"),
+    Reader("recipe in JSON", "vectors/recipe.json", use.recipe("recipe.json")),
+    Reader("recipe in TOML", "vectors/recipe.toml", use.recipe("recipe.toml")),
+    Reader("plan of a sweep", "vectors/sweep.toml", use.plan),
+    Reader("vectors with derivations", "vectors/bundle.npz", use.bundle("bundle.npz")),
+    Reader("vectors with derivations in parquet", "vectors/bundle.parquet", use.bundle("bundle.parquet"), sealed=True),
+    Reader("snli", "corpora/pairs.snli.jsonl", use.corpus("pairs.snli.jsonl")),
+    Reader("answers", "answers/answers.jsonl", use.answers("answers.jsonl")),
+    Reader("answers with trees", "answers/trees.jsonl", use.answers("trees.jsonl")),
+    Reader("answers in a table", "answers/answers.csv", use.answers("answers.csv")),
+    Reader("answers as lines", "answers/answers.txt", use.lines_of_answers),
+    Reader("npy", "vectors/vectors.npy", use.tre("vectors.npy", "derivations.jsonl")),
+    Reader("npz", "vectors/vectors.npz", use.tre("vectors.npz", "derivations.jsonl")),
+    Reader("packed npz", "vectors/packed.npz", use.tre("packed.npz", "derivations.jsonl")),
+    Reader("vectors in parquet", "vectors/vectors.parquet", use.tre("vectors.parquet", "named.jsonl")),
+    Reader("columns in parquet", "vectors/columns.parquet", use.tre("columns.parquet", "derivations.jsonl")),
+    Reader("word vectors", "vectors/vectors.vec", use.tre("vectors.vec", "named.jsonl")),
+    Reader("derivations", "vectors/derivations.jsonl", use.tre("vectors.npy", "derivations.jsonl")),
+    Reader("named derivations", "vectors/named.jsonl", use.tre("vectors.vec", "named.jsonl")),
+    Reader("meanings", "vectors/meanings.jsonl", use.topsim),
+    Reader("messages", "vectors/messages.txt", use.topsim),
+    Reader("compounds", "words/reddy.txt", use.judged("vectors.vec")),
+    Reader("frequencies", "words/frequencies.tsv", use.judged("vectors.vec")),
+    Reader("word2vec", "words/vectors.vec", use.judged("vectors.vec")),
+    Reader("binary word2vec", "words/vectors.bin", use.judged("vectors.bin")),
+    Reader("text", "words/corpus.txt", use.text),
+    Reader("digits", "digits/train-images-idx3-ubyte.gz", use.digits),
+    Reader("labels of digits", "digits/train-labels-idx1-ubyte", use.digits),
+    Reader("recipe", "bare/recipe.json", use.bare_page),
+    Reader("curve", "bare/curve.jsonl", use.bare_page),
+    Reader("summary", "bare/summary.json", use.bare_page),
+    Reader("scores", "bare/scores.json", use.bare_page),
+    Reader("certificate of a run", "bare/certificate.json", use.bare_page),
+    Reader("predictions in a report", "run/predictions/test.safetensors", use.run_page, sealed=True),
+    Reader("predictions", "run/predictions/test.safetensors", use.predictions, sealed=True),
+    Reader("weights", "run/best.safetensors", use.weights, sealed=True),
+    Reader("recipe of weights", "run/recipe.json", use.weights),
+    Reader("what was tracked", "run/tracked-campaign.json", use.tracked, writes=True),
+    Reader("state", "paused/state.safetensors", use.resumed, sealed=True, writes=True),
+    Reader("recipe of a state", "paused/recipe.json", use.resumed, writes=True),
+    Reader("fingerprints of a run", "paused/data.json", use.resumed, writes=True),
+    Reader("certificate", "reports/certificate.json", use.certificate),
+    Reader("certificate in a report", "reports/certificate.json", use.report("certificate.json")),
+    Reader("evaluation in a report", "reports/evaluation.json", use.report("evaluation.json")),
+    Reader("comparison in a report", "reports/comparison.json", use.report("comparison.json")),
+    Reader("fit in a report", "reports/fit.json", use.report("fit.json")),
+    Reader("results in a report", "reports/results.json", use.report("results.json")),
+    Reader("results that are added to", "reports/results.json", use.merged, writes=True),
+    Reader("page of an older report", "reports/index.html", use.old_page, writes=True),
+    Reader("settings of a game", "paused game/settings.json", use.resumed_game, writes=True),
+    Reader("state of a game", "paused game/state.safetensors", use.resumed_game, sealed=True, writes=True),
+    Reader("languages", "games/languages.json", use.games, writes=True),
+    Reader("scores of languages", "games/scores.json", use.games, writes=True),
+    Reader("settings of dynamics", "dynamics/settings.json", use.dynamics, writes=True),
+    Reader("curves of dynamics", "dynamics/run-0.json", use.dynamics, writes=True),
+    Reader("vectors of dynamics", "dynamics/theta-0.safetensors", use.dynamics, sealed=True, writes=True),
 ]
 READERS = {reader.name: reader for reader in _TABLE}

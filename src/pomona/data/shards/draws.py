@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,12 +24,22 @@ import numpy as np
 import numpy.typing as npt
 
 from pomona.base.errors import FormatError, SplitError
-from pomona.base.files import kind_of, read_json, replacing, write_json
+from pomona.base.files import read_json, write_json
 from pomona.base.randomness import stream_key
 from pomona.base.shapes import COUNT, check
 from pomona.base.workers import Crew
 from pomona.data.pool import BLOCK, PATIENCE, insert_keys
-from pomona.data.shards.keys import first_of_each, partitions_for, read_keys, read_starts, table_for, write_keys
+from pomona.data.shards.keys import (
+    first_of_each,
+    is_whole,
+    partitions_for,
+    read_keys,
+    read_numbers,
+    read_starts,
+    table_for,
+    write_keys,
+    write_numbers,
+)  # fmt: skip
 from pomona.data.task import TASKS, Task
 
 SMALLEST, LARGEST = 1 << 14, 1 << 22  # draws of a block
@@ -86,9 +97,8 @@ class Draws:
 def find_draws(source: Source, folder: Path, target: Target, crew: Crew, step: Step) -> Draws:
     """The first distinct draws, at least as many as the target. What is in the folder already is not done again."""
     plan = _planned(folder, target)
-    if kind_of(folder / _EXCLUDED) != "file":
-        excluded = target.excluded
-        write_keys(folder / _EXCLUDED, np.zeros(len(excluded), np.uint32), excluded, plan["partitions"])
+    excluded = target.excluded
+    write_keys(folder / _EXCLUDED, np.zeros(len(excluded), np.uint32), excluded, plan["partitions"])
     aim = target.draws
     while True:
         if not plan["blocks"] or aim > target.draws:
@@ -101,18 +111,25 @@ def find_draws(source: Source, folder: Path, target: Target, crew: Crew, step: S
 
 
 def _planned(folder: Path, target: Target) -> dict[str, Any]:
-    """Sizes of blocks, partitions and the sample: those of a command that was killed here, or new ones."""
-    if kind_of(folder / _PLAN) == "file":
-        sizes = dict.fromkeys(("block", "partitions", "sample_bits", "blocks"), COUNT)
-        plan: dict[str, Any] = check(read_json(folder / _PLAN), sizes, folder / _PLAN)
-        return plan
+    """Sizes of blocks, partitions and the sample, and how many blocks a command that was killed here has scanned.
+
+    What it left is used where it is whole and was made with the same sizes; otherwise it is made again.
+    """
     draws_of_shard = int(min(target.shard_rows, target.draws) * target.per_draw)
-    plan = {
+    sizes = {
         "block": min(LARGEST, max(SMALLEST, 1 << draws_of_shard.bit_length())),
         "partitions": partitions_for(2 * target.draws),
         "sample_bits": max(0, (target.draws // SAMPLE).bit_length() - 1),
-        "blocks": 0,
     }
+    blocks, before = 0, {}
+    with suppress(FormatError):
+        before = check(read_json(folder / _PLAN), dict.fromkeys((*sizes, "blocks"), COUNT), folder / _PLAN)
+    if {name: before.get(name) for name in sizes} != sizes:
+        for path in (*folder.glob("*.keys"), *folder.glob("*.numbers")):
+            path.unlink()
+    elif all(is_whole(_block_path(folder, block), sizes["partitions"]) for block in range(before["blocks"])):
+        blocks = before["blocks"]
+    plan = {**sizes, "blocks": blocks}
     write_json(folder / _PLAN, plan)
     return plan
 
@@ -151,7 +168,7 @@ def _scan(
 def scan_block(folder: str, source: Mapping[str, Any], plan: Mapping[str, Any], block: int) -> list[int]:
     """Scan a block, unless its file is there, and write the first draw of each key; the sampled keys."""
     path = _block_path(Path(folder), block)
-    if not _is_whole(path, plan["partitions"]):
+    if not is_whole(path, plan["partitions"]):
         distribution, key = Source(**source).open()
         first = block * plan["block"]
         scans = [
@@ -185,32 +202,25 @@ def distinct_in_partition(folder: str, blocks: int, partitions: int, partition: 
     """Write, for one partition, the numbers of the first draw of each key, by block; how many each block has."""
     place = Path(folder)
     path = _distinct_path(place, partition, blocks)
-    if kind_of(path) != "file":
+    if not is_whole(path, blocks, numbers=True):
         files = [_block_path(place, block) for block in range(blocks)]
         excluded = read_keys(place / _EXCLUDED, partition).keys
         room = sum(int(np.diff(read_starts(file))[partition]) for file in files)
         table = table_for(len(excluded) + room)
         insert_keys(table, excluded)
-        numbers, start = [], np.zeros(blocks + 1, "<i8")
-        for block, file in enumerate(files):
+        numbers = []
+        for file in files:
             entries = read_keys(file, partition)
             numbers.append(entries.numbers[insert_keys(table, entries.keys)])
-            start[block + 1] = start[block] + len(numbers[-1])
-        with replacing(path) as beside, beside.open("wb") as output:
-            start.tofile(output)
-            for piece in numbers:
-                piece.tofile(output)
-    counts: list[int] = np.diff(np.fromfile(path, "<i8", blocks + 1)).tolist()
+        write_numbers(path, numbers)
+    counts: list[int] = np.diff(read_starts(path, numbers=True)).tolist()
     return counts
 
 
 def block_numbers(folder: Path, draws: Draws, block: int) -> npt.NDArray[np.int64]:
     """The numbers of the distinct draws in a block, in order."""
-    blocks, pieces = len(draws.ends), []
-    for partition in range(draws.partitions):
-        path = _distinct_path(folder, partition, blocks)
-        low, high = np.fromfile(path, "<i8", 2, offset=8 * block).tolist()
-        pieces.append(np.fromfile(path, "<u4", high - low, offset=8 * (blocks + 1) + 4 * low))
+    blocks = len(draws.ends)
+    pieces = [read_numbers(_distinct_path(folder, partition, blocks), block) for partition in range(draws.partitions)]
     return np.sort(np.concatenate(pieces)).astype(np.int64) + block * draws.block
 
 
@@ -220,10 +230,3 @@ def _block_path(folder: Path, block: int) -> Path:
 
 def _distinct_path(folder: Path, partition: int, blocks: int) -> Path:
     return folder / f"distinct-{partition:05}-of-{blocks}-blocks.numbers"
-
-
-def _is_whole(path: Path, partitions: int) -> bool:
-    try:
-        return len(read_starts(path)) == partitions + 1
-    except FormatError:
-        return False

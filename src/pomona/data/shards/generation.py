@@ -47,6 +47,7 @@ WORK = ".shards"
 _HEAD, _RECORD = "head.npy", "record.json"
 _OF_A_SHARD = ("file", "rows", "fingerprint", "labels")  # what the manifest says of each
 _SHARD = {"file": TEXT, "rows": COUNT, "fingerprint": TEXT, "labels": Each(COUNT)}
+_SPLIT = {"rows": COUNT, "labels": Each(COUNT), "fingerprint": TEXT, "shards": [_SHARD]}
 Step = Callable[[int], None]
 
 
@@ -200,9 +201,9 @@ def _write_split(plan: Plan, split: str, out: Path, folder: Path, crew: Crew, st
         labels.update(shard["labels"])
     listed = [{key: shard[key] for key in _OF_A_SHARD} for shard in shards]
     with suppress(FormatError):
-        before = check(read_json(folder / _RECORD), {"shards": [_SHARD]})
-        if before["shards"] == listed:
-            return dict(before)
+        before: dict[str, Any] = check(read_json(folder / _RECORD), _SPLIT)
+        if before["shards"] == listed and (before["rows"], before["labels"]) == (plan.rows[split], dict(labels)):
+            return {key: before[key] for key in _SPLIT}
     about = {
         "rows": plan.rows[split],
         "labels": dict(labels),
@@ -220,7 +221,7 @@ def _finished(path: Path, folder: Path, rows: int) -> dict[str, Any] | None:
         said = parquet.said(path)
     except FormatError:
         return None
-    right = set(_OF_A_SHARD) <= record.keys() and record["rows"] == said["rows"] == rows
+    right = record["rows"] == sum(record["labels"].values()) == said["rows"] == rows
     return record if right and record["fingerprint"] == said["fingerprint"] else None
 
 

@@ -4,13 +4,16 @@
     read_keys(path, 3)            the numbers and keys of partition 3, in the order in which they were given
 
 So who looks for equal keys among those of many files takes one partition of each at a time, and needs the memory of one
-partition. A number (of a draw in its block, of a row in its shard) is below 2**32.
+partition. A number (of a draw in its block, of a row in its shard) is below 2**32. A file of numbers alone is cut in
+the same way. Each file holds a checksum (`is_whole`): a damaged one that a killed command left is made again.
 """
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +24,9 @@ from pomona.base.errors import FormatError
 from pomona.base.files import replacing
 from pomona.data.pool import insert_keys
 
-_MAGIC = 0x504F4D4B45595331
-_HEAD = 3  # the magic number, the partitions, the entries; then where each partition begins
+_MAGIC = 0x504F4D4B45595332
+_HEAD = 4  # the magic number, the partitions, the entries, the checksum; then where each partition begins
+_OF_A_KEY, _OF_A_NUMBER = 12, 4  # bytes of an entry
 
 
 class Keyed(NamedTuple):
@@ -52,20 +56,39 @@ def write_keys(path: Path, numbers: Ints, keys: npt.NDArray[np.uint64], partitio
     start, sorted_numbers, sorted_keys = _by_partition(
         np.asarray(numbers, np.uint32), np.asarray(keys, np.uint64), np.uint64(65 - partitions.bit_length()), partitions
     )
-    with replacing(path) as beside, beside.open("wb") as file:
-        np.array([_MAGIC, partitions, len(keys)], "<i8").tofile(file)
-        start.astype("<i8", copy=False).tofile(file)
-        sorted_numbers.astype("<u4", copy=False).tofile(file)
-        sorted_keys.astype("<u8", copy=False).tofile(file)
+    _write(path, start, sorted_numbers.astype("<u4", copy=False), sorted_keys.astype("<u8", copy=False))
 
 
-def read_starts(path: Path) -> npt.NDArray[np.int64]:
+def write_numbers(path: Path, pieces: Sequence[Ints]) -> None:
+    """Write numbers alone: one partition for each piece."""
+    start = np.cumsum([0, *map(len, pieces)])
+    _write(path, start, np.concatenate([np.zeros(0, "<u4"), *pieces]).astype("<u4", copy=False))
+
+
+def is_whole(path: Path, partitions: int, *, numbers: bool = False) -> bool:
+    """Whether a file of keys (or of numbers) is there and is as it was written, with so many partitions."""
+    try:
+        if len(read_starts(path, numbers=numbers)) != partitions + 1:
+            return False
+        with path.open("rb") as file:
+            head, found = np.fromfile(file, "<i8", _HEAD), 0
+            while piece := file.read(1 << 22):
+                found = zlib.crc32(piece, found)
+    except (FormatError, OSError):
+        return False
+    return bool(head[3] == found)
+
+
+def read_starts(path: Path, *, numbers: bool = False) -> npt.NDArray[np.int64]:
     """Where the partitions of a file begin and the last ends; an error if the file is not whole."""
+    width = _OF_A_NUMBER if numbers else _OF_A_KEY
     try:
         head = np.fromfile(path, "<i8", _HEAD)
-        whole = len(head) == _HEAD and head[0] == _MAGIC and 0 < head[1] < 1 << 32 and head[2] >= 0
-        if whole and path.stat().st_size == 8 * (_HEAD + head[1] + 1) + 12 * head[2]:
-            return np.fromfile(path, "<i8", int(head[1]) + 1, offset=8 * _HEAD)
+        whole = len(head) == _HEAD and head[0] == _MAGIC and 0 <= head[1] < 1 << 32 and 0 <= head[2] < 1 << 48
+        if whole and path.stat().st_size == 8 * (_HEAD + head[1] + 1) + width * head[2]:
+            start = np.fromfile(path, "<i8", int(head[1]) + 1, offset=8 * _HEAD)
+            if start[0] == 0 and start[-1] == head[2] and bool(np.all(start[1:] >= start[:-1])):
+                return start
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from None
     raise FormatError("this file of keys is not whole; remove it and run the command again", path=path)
@@ -75,12 +98,29 @@ def read_keys(path: Path, partition: int) -> Keyed:
     """The numbers and keys of one partition."""
     start = read_starts(path)
     low, high = int(start[partition]), int(start[partition + 1])
-    numbers_at = 8 * (_HEAD + len(start))
-    keys_at = numbers_at + 4 * int(start[-1])
-    return Keyed(
-        np.fromfile(path, "<u4", high - low, offset=numbers_at + 4 * low),
-        np.fromfile(path, "<u8", high - low, offset=keys_at + 8 * low),
-    )
+    keys_at = 8 * (_HEAD + len(start)) + 4 * int(start[-1])
+    return Keyed(_numbers(path, start, partition), np.fromfile(path, "<u8", high - low, offset=keys_at + 8 * low))
+
+
+def read_numbers(path: Path, partition: int) -> npt.NDArray[np.uint32]:
+    """The numbers of one partition of a file that has no keys."""
+    return _numbers(path, read_starts(path, numbers=True), partition)
+
+
+def _numbers(path: Path, start: npt.NDArray[np.int64], partition: int) -> npt.NDArray[np.uint32]:
+    low, high = int(start[partition]), int(start[partition + 1])
+    return np.fromfile(path, "<u4", high - low, offset=8 * (_HEAD + len(start)) + 4 * low)
+
+
+def _write(path: Path, start: npt.NDArray[Any], *columns: npt.NDArray[Any]) -> None:
+    parts = [start.astype("<i8", copy=False), *map(np.ascontiguousarray, columns)]
+    checksum = 0
+    for part in parts:
+        checksum = zlib.crc32(part.data.cast("B") if part.size else b"", checksum)
+    with replacing(path) as beside, beside.open("wb") as file:
+        np.array([_MAGIC, len(start) - 1, start[-1], checksum], "<i8").tofile(file)
+        for part in parts:
+            part.tofile(file)
 
 
 @compiled
