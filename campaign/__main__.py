@@ -93,8 +93,8 @@ def _part(part: str, home: Path, chosen: argparse.Namespace, until: float) -> tu
                                 say=say)  # fmt: skip
         return str(findings), [f"{reader}, case {number}: {what}" for reader, number, what in findings.wrong]
     if part == "numbers":
-        compared, different = same_bits.differences(same_bits.pythons())
-        return f"{compared} processes, {len(different)} differences", different
+        compared = same_bits.differences(same_bits.pythons())
+        return str(compared), compared.wrong
     if part == "browser":
         with tempfile.TemporaryDirectory(prefix="pomona-campaign-") as folder:
             return hostile.pages(home, Path(folder), until)
@@ -108,7 +108,8 @@ def _part(part: str, home: Path, chosen: argparse.Namespace, until: float) -> tu
     total = kills.Toll()
     for toll in _tolls(part, home, jobs, until):
         total.add(toll)
-    late = "; the time was over before the end" if time.monotonic() > until else ""
+    late = f"; {total.calls:,} calls could fail" if total.calls else ""
+    late += "; the time was over before the end" if time.monotonic() > until else ""
     refused = f"{total.kills.total():,} of them {'killed' if part == 'points' else 'refused'}"
     return f"{total.commands:,} commands, {refused}, {len(total.lost)} losses ({_by_job(total)}){late}", total.lost
 

@@ -24,29 +24,26 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from campaign.jobs import UNFINISHED, Job, ended, left_over, run, said, start, written
-from campaign.kills import Bench, Toll, at_call
+from campaign.kills import Bench, Toll, at_call, calls, spread
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT, errno.EACCES)
 CLEANING = ("__exit__", "_remove_left_overs", "_is_abandoned", "_put_aside")  # what cannot be cleaned up stays
 SIZES = (0, 1, 100, 1_000, 4_000, 16_000, 64_000)  # bytes that a file may have
 
 
-def faults(job: Job, *, step: int = 1, until: float | None = None) -> Toll:
-    """Every `step`-th call that changes the disk fails, with one error after the other; an older output is there."""
-    bench, toll, number = Bench(job, older=job.seeded), Toll(), 1
-    while until is None or time.monotonic() < until:
-        code = ERRORS[number // step % len(ERRORS)]
-        reached = Path(tempfile.mkstemp(prefix="pomona-campaign-")[1])
+def faults(job: Job, *, until: float | None = None) -> Toll:
+    """Every call that changes the disk fails, with one error after the other; an older output is there."""
+    bench, toll = Bench(job, older=job.seeded), Toll()
+    toll.calls = calls(bench, CLEANING)
+    for number in spread(toll.calls):
+        if until is not None and time.monotonic() > until:
+            break
+        code = ERRORS[number % len(ERRORS)]
 
-        def fail(code: int = code, reached: Path = reached) -> None:
-            reached.unlink()
+        def fail(code: int = code) -> None:
             raise OSError(code, os.strerror(code))
 
         _one(bench, toll, f"call {number} fails with {errno.errorcode[code]}", at_call(number, fail, CLEANING))
-        if reached.exists():  # it makes no more calls
-            reached.unlink()
-            break
-        number += step
     bench.close()
     return toll
 

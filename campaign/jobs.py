@@ -249,16 +249,26 @@ class ForkedWorker:
     kill = terminate
 
 
-def ended(child: int, seconds: float = 600.0) -> int:
-    """The exit status of a process; -9 if it was killed, also by us because it took too long."""
+def status_within(child: int, seconds: float) -> int | None:
+    """The exit status of a process that ends within this time; None if it does not."""
     stop = time.monotonic() + seconds
-    while time.monotonic() < stop:
+    while True:
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
             return os.waitstatus_to_exitcode(status)
-        time.sleep(0.005)
-    os.kill(child, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        left = stop - time.monotonic()
+        if left <= 0:
+            return None
+        time.sleep(min(left, 0.004))
+
+
+def ended(child: int, seconds: float = 600.0) -> int:
+    """The exit status of a process; -9 if it was killed, also by us because it took too long."""
+    status = status_within(child, seconds)
+    if status is None:
+        os.kill(child, signal.SIGKILL)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return status
 
 
 def run(job: Job, folder: Path, seed: int = 0, hook: Callable[[], None] | None = None) -> int:

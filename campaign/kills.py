@@ -10,6 +10,7 @@ every file has the bits of a command that was never killed, and nothing else is 
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import shutil
@@ -24,11 +25,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from campaign.jobs import UNFINISHED, Job, ended, left_over, run, said, start, warm, whole, written
+from campaign.jobs import UNFINISHED, Job, ended, left_over, run, said, start, status_within, warm, whole, written
 from pomona.base import files
 
 OLDER = 7  # the seed of the output that was there before
-MOST_KILLS = 4  # of one command before it may end
+MOST_KILLS = 6  # of one command before it may end
 AGAIN = 0.25  # share of commands that are killed while an older output is there
 CHANGES = {  # functions of the system, called from Python, that change the disk or may
     "open", "write", "writelines", "flush", "fsync", "replace", "rename", "unlink", "remove", "mkdir", "rmdir", "chmod",
@@ -44,6 +45,7 @@ class Toll:
     kills: Counter[str] = field(default_factory=Counter)  # by job
     commands: int = 0
     lost: list[str] = field(default_factory=list)
+    calls: int = 0  # that there are to be killed at, or to fail
 
     def __str__(self) -> str:
         by_job = ", ".join(f"{count:,} {name}" for name, count in self.kills.items())
@@ -52,6 +54,7 @@ class Toll:
     def add(self, other: Toll) -> None:
         self.kills.update(other.kills)
         self.commands += other.commands
+        self.calls += other.calls
         self.lost += other.lost
 
     @classmethod
@@ -132,9 +135,11 @@ def _killed(bench: Bench, draw: random.Random) -> Toll:
     toll, job = Toll(commands=1), bench.job
     with bench.place() as folder:
         for _ in range(draw.randint(1, MOST_KILLS)):
-            child = start(job, folder)
-            time.sleep(draw.random() * bench.seconds)
+            child, begin = start(job, folder), time.monotonic()
             kill = os.killpg if draw.random() < 0.5 else os.kill  # with its workers, or they are left alone
+            if status_within(child, draw.random() * bench.seconds) is not None:  # it is faster than it was
+                bench.seconds = max(0.01, 0.9 * (time.monotonic() - begin))
+                break
             with suppress(ProcessLookupError):  # it has no group of its own yet
                 kill(child, signal.SIGKILL)
             if ended(child) != -signal.SIGKILL:  # it had ended already
@@ -221,14 +226,25 @@ def calls(bench: Bench, skipped: tuple[str, ...] = ()) -> int:
     return low
 
 
-def points(job: Job, *, step: int = 1, first: int = 1, until: float | None = None) -> Toll:
-    """Kill a command before every `step`-th call that changes the disk, each time from the beginning; then run it."""
-    bench, toll, number = Bench(job, older=job.seeded), Toll(), first
-    while until is None or time.monotonic() < until:
+def spread(total: int) -> Iterator[int]:
+    """The numbers 1 .. total, in an order whose every beginning goes over all of them."""
+    step = max(1, round(total * 0.618))
+    while math.gcd(step, total) > 1:
+        step += 1
+    return (1 + number * step % total for number in range(total))
+
+
+def points(job: Job, *, until: float | None = None) -> Toll:
+    """Kill a command before each call that changes the disk, each time from the beginning; then run it."""
+    bench, toll = Bench(job, older=job.seeded), Toll()
+    toll.calls = calls(bench)
+    for number in spread(toll.calls):
+        if until is not None and time.monotonic() > until:
+            break
         with bench.place() as folder:
             status = run(job, folder, hook=at_call(number, lambda: os.kill(os.getpid(), signal.SIGKILL)))
-            if status != -signal.SIGKILL:  # it makes no more calls
-                break
+            if status != -signal.SIGKILL:  # this time it made fewer calls
+                continue
             toll.kills[job.name] += 1
             toll.commands += 1
             toll.lost += [f"{job.name}, call {number}: {wrong}" for wrong in whole(folder)]
@@ -239,6 +255,5 @@ def points(job: Job, *, step: int = 1, first: int = 1, until: float | None = Non
                 and not name.startswith(("run/", "runs/"))
             ]
             toll.lost += [f"call {number}: {wrong}" for wrong in judged(bench, folder, run(job, folder))]
-        number += step
     bench.close()
     return toll
