@@ -12,5 +12,6 @@ broken. Its short form is in `make test` (tests/contracts/test_campaign_*.py).
     jobs        every command that writes                kills      random kills, and one at every line of the door
     faults      disks that are full, broken, read-only   races      many processes at once; no locks
     guided      fuzzing led by coverage (atheris)        same_bits  in other processes and versions
+    terminals   hostile names on a terminal
     hostile     pages of hostile text, in a browser      use        what the readers do with what they read
 """

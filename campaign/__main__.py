@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PARTS = {  # and the share of the time that each gets
     "kills": 0.2, "points": 0.15, "faults": 0.15, "disks": 0.1, "kernel": 0.1, "fuzz": 0.2, "races": 0.05,
-    "numbers": 0.05, "browser": 0.05,
+    "numbers": 0.05, "browser": 0.05, "terminal": 0.05,
 }  # fmt: skip
 _IN_KERNEL = (
     ("write", "ENOSPC"), ("fsync", "EIO"), ("rename", "EROFS"), ("write", "EINTR"), ("write", "EDQUOT"),
@@ -120,8 +120,12 @@ def _by_job(toll: Toll) -> str:
 
 def _tolls(part: str, home: Path, jobs: list[Job], until: float) -> Iterator[Toll]:
     """What each command, or each race, came to."""
-    from campaign import faults, kills, races
+    from campaign import faults, kills, races, terminals
 
+    if part == "terminal":
+        yield terminals.every_name(jobs, until)
+        yield terminals.every_argument(until)
+        return
     if part == "races":
         yield from races.all_races(home)
         return

@@ -151,7 +151,7 @@ def warm(jobs: Iterable[Job]) -> None:
                 os.chdir(name)
                 try:
                     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-                        _command(job, 0)
+                        command(job, 0)
                 finally:
                     os.chdir(here)
                     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -186,12 +186,12 @@ def start(job: Job, folder: Path, seed: int = 0, hook: Callable[[], None] | None
         gc.freeze()
         if hook:
             hook()
-        status = _command(job, seed)
+        status = command(job, seed)
     finally:
         os._exit(status)
 
 
-def _command(job: Job, seed: int) -> int:
+def command(job: Job, seed: int) -> int:
     """Run the command of a job in this process, and return its exit status."""
     from pomona.cli.main import main
 

@@ -244,6 +244,8 @@ def test_asking_for_more_than_there_is_says_so(monkeypatch: pytest.MonkeyPatch) 
         ({"operators": ["MIN", "MIN"]}, "each once"),
         ({"length": [9, 3]}, "from a lower number to a higher"),
         ({"arguments": 1}, "at least 1 and 2"),
+        ({"depth": 2**63}, "1,000,000 are the most"),  # of a damaged manifest: it was added up level by level
+        ({"depth": 1_000_000, "arguments": 1_000_000}, "more than 100,000 nodes"),
         ({"branching": 0.6}, "set a length window"),
         ({"balanced": True}, "need a window of dependency depths"),
         ({"train": -1}, "0 or more rows"),

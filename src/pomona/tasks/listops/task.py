@@ -54,6 +54,9 @@ def _wider(arguments: int) -> dict[str, Any]:
     return {"test": 2_000, "iid": 10_000, "shift": _shifted(test=test)}
 
 
+LARGEST = 1_000_000  # depth and number of arguments
+
+
 PRESETS: dict[str, dict[str, Any]] = {
     "d20s": {},
     **{f"d20s-{train // 1000}k": {"train": train, "pool": 110_000} for train in (240_000, 540_000, 990_000)},
@@ -103,8 +106,11 @@ class ListOps(Task):
     def __post_init__(self) -> None:
         if not 0 < self.branching < 1:
             raise SpecError(f"branching = {self.branching}: the probability of a list lies between 0 and 1")
-        if self.depth < 1 or self.arguments < 2:
-            raise SpecError(f"depth = {self.depth}, arguments = {self.arguments}: at least 1 and 2 are needed")
+        if not 1 <= self.depth <= LARGEST or not 2 <= self.arguments <= LARGEST:
+            raise SpecError(
+                f"depth = {self.depth}, arguments = {self.arguments}: at least 1 and 2 are needed, and {LARGEST:,} are "
+                "the most"
+            )
         operators_named(self.operators)
         if not self.operators or len(set(self.operators)) < len(self.operators):
             raise SpecError(f"operators = {self.operators}: name at least one, each once")
@@ -116,13 +122,23 @@ class ListOps(Task):
             raise SpecError("balanced rows need a window of dependency depths with an end, for example (1, 6)")
         if self._depends_on_values and self._interpreted:
             raise SpecError("the window of dependency depths works with built-in operators only")
-        mean = self.branching * (self.arguments + 2) / 2
-        if self.length[1] is None and sum(mean**level for level in range(self.depth)) > 1e5:
+        if self.length[1] is None and self._nodes_on_average > 1e5:
             raise SpecError(
                 f"branching = {self.branching} with {self.arguments} arguments and depth {self.depth} grows "
                 "trees of more than 100,000 nodes on average; set a length window, for example length=(1, 1000)"
             )
         super().__post_init__()
+
+    @property
+    def _nodes_on_average(self) -> float:
+        """How many nodes the trees have on average, or a number above 100,000."""
+        nodes, level, mean = 0.0, 1.0, self.branching * (self.arguments + 2) / 2
+        for _ in range(self.depth):
+            nodes += level
+            level *= mean
+            if nodes > 1e5 or level < 1e-6:
+                break
+        return nodes
 
     @property
     def _depends_on_values(self) -> bool:
