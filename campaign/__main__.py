@@ -37,7 +37,7 @@ def main() -> int:
     options.add_argument("--kills", type=int, default=1_000, help="at random moments, of all commands together")
     options.add_argument("--inputs", type=int, default=1_000_000, help="mutated files, of all readers together")
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--jobs", default="", help="only commands whose name contains this")
+    options.add_argument("--jobs", default="", help="only commands whose name contains one of these, with commas")
     options.add_argument("--material", type=Path, help="a folder to keep the material in, to begin faster next time")
     options.add_argument("--kept", type=Path, help="a folder to keep the count in, to go on next time")
     chosen = options.parse_args()
@@ -87,7 +87,7 @@ def _part(part: str, home: Path, chosen: argparse.Namespace, until: float) -> tu
 
     say = partial(print, flush=True)
     kept = chosen.kept / f"{part}.json" if chosen.kept else None
-    jobs = [job for job in JOBS.values() if chosen.jobs in job.name]
+    jobs = [job for job in JOBS.values() if any(word in job.name for word in chosen.jobs.split(","))]
     if part == "fuzz":
         findings = fuzzing.fuzz(READERS.values(), home, cases=chosen.inputs, seed=chosen.seed, until=until, kept=kept,
                                 say=say)  # fmt: skip

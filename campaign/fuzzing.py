@@ -101,7 +101,7 @@ def fuzz(readers: Iterable[Reader], home: Path, *, cases: int, seed: int = 0, un
                 return findings
             first = findings.done[reader.name]
             if reader.name not in warm:
-                warm.add(_warmed(reader, home))
+                warm.add(warmed(reader, home))
             size = min(left, BATCH, max(1, int(BATCH_SECONDS / seconds[reader.name])))
             before = _processor_time()
             for number, what, detail in _batch(reader, home, seed, range(first, first + size)):
@@ -117,7 +117,7 @@ def fuzz(readers: Iterable[Reader], home: Path, *, cases: int, seed: int = 0, un
     return findings
 
 
-def _warmed(reader: Reader, home: Path) -> str:
+def warmed(reader: Reader, home: Path) -> str:
     """Read the whole file once in this process, so that forked ones have all that is imported and compiled."""
     with tempfile.TemporaryDirectory(prefix="pomona-campaign-") as folder:
         copy_part(home, Path(folder) / "home", reader)

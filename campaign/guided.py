@@ -62,6 +62,7 @@ def main() -> int:
         for number, name in enumerate(names):
             left = max(2, (chosen.seconds - (time.monotonic() - begin)) / (len(names) - number))
             log = Path(folder) / "log.txt"
+            fuzzing.warmed(READERS[name], home)
             status = _in_child(log, partial(_fuzz, READERS[name], home, int(left), chosen.seed, chosen.found))
             text = log.read_text(errors="replace")
             found = [line for line in text.splitlines() if line.startswith("BROKEN ")]

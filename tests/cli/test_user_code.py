@@ -86,3 +86,23 @@ def test_a_rule_of_the_users_is_named_with_its_line(run: Run, tmp_path: Path, mo
     assert ran.status == 3
     assert "SpecError: the rule of 'HALF2' failed on [1, 2]: ZeroDivisionError" in ran.err
     assert "(mine_half.py, line 27, in halved)" in ran.err.replace("\n", " ")
+
+
+@pytest.mark.parametrize("where", ["a recipe", "a declaration"])
+def test_code_that_a_file_names_is_not_imported(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Only what was typed is imported: a declaration of a sweep used to import the modules of its models."""
+    monkeypatch.chdir(tmp_path)
+    module = f"mine_named_by_{where.split()[-1]}"
+    (tmp_path / f"{module}.py").write_text("open('it-ran', 'w').close()\n")
+    (tmp_path / "file.toml").write_text(f'model = "{module}:Model"\nseeds = 1\n' if "decl" in where else "epochs = 1\n")
+    (tmp_path / "file.json").write_text(f'{{"model": "{module}:Model"}}')
+    arguments = ["sweep", "file.toml"] if "decl" in where else ["train", "--recipe", "file.json"]
+    ran = run(*arguments, "--out", "runs")
+    assert (ran.status, (tmp_path / "it-ran").exists()) == (3 if "decl" in where else ran.status, False)
+    assert ran.status in (2, 3)
+    if "decl" in where:
+        assert f"add --import {module}" in " ".join(ran.err.split())
+        run("sweep", "--model", f"{module}:Model", "--out", "runs")  # typed: this is asked for
+        assert (tmp_path / "it-ran").exists()

@@ -144,7 +144,10 @@ def owned(folder: Path) -> Iterator[None]:
 
 
 def check(jobs: Iterable[Job], options: Options) -> None:
-    """An error for a model, a setting or a tracker that does not exist, before anything is started."""
+    """An error for a model, a setting or a tracker that does not exist, before anything is started.
+
+    A declaration may come from a file, so the modules that it names are not imported; `modules` are.
+    """
     from pomona.data.task import TASKS
     from pomona.models.model import MODELS
 
@@ -154,8 +157,6 @@ def check(jobs: Iterable[Job], options: Options) -> None:
         TRACKERS.build(tracker)
     for job in jobs:
         recipe = job.recipe
-        if is_import(recipe.model):
-            MODELS.trust(recipe.model.partition(":")[0])
         MODELS.build(recipe.model, recipe.settings)
         if not files.kind_of(recipe.data):
             TASKS.build(recipe.data, recipe.data_settings)

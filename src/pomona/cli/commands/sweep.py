@@ -134,12 +134,16 @@ def _run(plan: Plan, out: Path, search: str, trials: int, how: dict[str, Any]) -
 
 def _plan(path: str, typed: dict[str, Any], tables: dict[str, list[str] | None]) -> Plan:
     """The declaration in a file, with what was typed in its place."""
+    from pomona.base.registry import is_import, trust
     from pomona.sweeps.plan import Plan
 
     declared = settings_file(path) if path else {}
     for name in ("model", "data"):
         if typed[name]:
             declared[name] = typed[name].split(",")
+    for name in typed["model"].split(","):
+        if is_import(name):  # typed, not from the file
+            trust(name.partition(":")[0])
     if typed["seeds"]:
         declared["seeds"] = _seeds(typed["seeds"])
     if typed["data_seed"] is not None:
