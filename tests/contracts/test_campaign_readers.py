@@ -221,12 +221,15 @@ def derived(home: Path) -> list[tuple[str, bytes]]:
     changed = [tensors.to_bytes(arrays, {**about, "state": {**about["state"], **more}}) for more in states]
     vectors = (home / "vectors/vectors.parquet").read_bytes()
     fit = (home / "reports/fit.json").read_bytes()
+    compared = json.loads((home / "reports/comparison.json").read_bytes())
+    sides = ({"value": 1.0, "name": "x"}, {**compared["sides"][0], "accuracies": 5}, {"name": "x", "interval": None})
+    comparisons = [json.dumps({**compared, "sides": [side]}).encode() for side in sides]
     return [
         *(("state", data) for data in changed),
         ("vectors in parquet", vectors.replace(b"red_square", b"\xffed_square")),
         ("fit in a report", fit.replace(b'"lower_bound": 0.3', b'"lower_bound": null')),
         ("fit in a report", fit.replace(b'"gap": 0.0', b'"gap": Infinity')),
-        ("comparison in a report", b'{"sides": [], "pairs": [{}], "fingerprint": ""}'),
+        *(("comparison in a report", data) for data in comparisons),
     ]
 
 

@@ -169,9 +169,10 @@ _FIT = {
     "worst": [_ITEM], "notes?": [TEXT], "shuffle?": Maybe(Each(Either(_NUMBER, TEXT))),
     "heldout?": Maybe(Each(_NUMBER)), "interval?": Maybe(Each(_NUMBER)), "certificate": Each(Either(_NUMBER, TEXT)),
 }  # fmt: skip
-_DIFFERENCE = {"value": _NUMBER, "interval?": Maybe((NUMBER, NUMBER))}
+_DIFFERENCE = {"value": _NUMBER, "interval": Maybe((NUMBER, NUMBER))}
 _PAIR = {
     "first": TEXT, "second": TEXT, "test": TEXT, "difference": _DIFFERENCE,
     **{f"{key}?": _NUMBER for key in ("p_value", "adjusted", "only_first", "only_second", "detectable")},
 }  # fmt: skip
-_COMPARISON = {"sides": [{"name": TEXT, **_DIFFERENCE}], "pairs": [_PAIR], "notes?": [TEXT]}
+_SIDE = {"name": TEXT, "accuracies?": Maybe([_NUMBER]), **_DIFFERENCE}
+_COMPARISON = {"corpus?": Maybe(TEXT), "sides": [_SIDE], "pairs": [_PAIR], "notes?": Maybe([TEXT])}

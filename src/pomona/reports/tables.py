@@ -256,7 +256,7 @@ def comparison_rows(collected: Report) -> list[dict[str, Any]]:
             for pair in comparison["pairs"]
         ]
         notes = [str(note) for note in comparison.get("notes") or []]
-        corpus = str(comparison.get("corpus", ""))
+        corpus = comparison.get("corpus") or ""
         rows.append({"name": str(path), "corpus": corpus, "sides": sides, "pairs": pairs, "notes": notes})
     return rows
 
