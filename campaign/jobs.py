@@ -34,6 +34,7 @@ from unittest import mock
 from campaign.material import RECIPE
 from pomona.base import files
 from pomona.data import datasets
+from pomona.data.shards.generation import WORK
 from pomona.papers.reproduce import PAPERS, Paper, Plan
 
 SMALL = ["--set", "train=40", "--set", "dev=8", "--set", "test=12"]
@@ -105,6 +106,8 @@ _TABLE = [
     Job("generate jsonl, tsv and lra", _generate("listops/d20s", "jsonl,tsv,lra", SMALL)),
     Job("generate orchard", _generate("orchard/easy/first-last", "orchard", _ORCHARD)),
     Job("generate snli", _generate("fair_nli", "snli", ["--size", "20"])),
+    Job("generate shards", _generate("listops/d20s", "parquet", [*SMALL, "--split", "dev,train", "--rows", "60",
+                                                                 "--shards", "3", "--workers", "1"])),
     Job("train a tree model", _train("treelstm", "listops/d20s", "--model-set", "width=4", *SMALL), seeded=False),
     Job("train a sequence model", _train("lstm", "listops/d20s", "--model-set", "width=4", *SMALL), seeded=False),
     Job("train a pair model", _train("cbow", "fair_nli", "--model-set", "width=4", "--set", "train=1272", "--recipe",
@@ -299,11 +302,17 @@ def written(folder: Path) -> dict[str, str]:
         and path.name not in UNREAD
         and not path.name.endswith(".lock")
         and not files.is_left_over(path)
+        and WORK not in path.parts  # of shards in the making, which the same command needs
     }
 
 
 def left_over(folder: Path) -> list[str]:
     return [str(path.relative_to(folder)) for path in folder.rglob("*") if files.is_left_over(path)]
+
+
+def unfinished(folder: Path) -> list[str]:
+    """Working files that a command which was killed leaves for the next, and a finished one does not."""
+    return [str(path.relative_to(folder)) for path in folder.rglob(WORK)]
 
 
 def _digest(path: Path) -> str:

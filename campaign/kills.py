@@ -25,7 +25,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from campaign.jobs import UNFINISHED, Job, ended, left_over, run, said, start, status_within, warm, whole, written
+from campaign.jobs import (
+    UNFINISHED,
+    Job,
+    ended,
+    left_over,
+    run,
+    said,
+    start,
+    status_within,
+    unfinished,
+    warm,
+    whole,
+    written,
+)
 from pomona.base import files
 
 OLDER = 7  # the seed of the output that was there before
@@ -158,7 +171,7 @@ def judged(bench: Bench, folder: Path, status: int) -> list[str]:
     now = written(folder)
     wrong = [f"{name} is {'missing' if name not in now else 'another' if name in bench.files else 'too many'}"
              for name in sorted({*now, *bench.files}) if now.get(name) != bench.files.get(name)]  # fmt: skip
-    wrong += [f"{name} was left behind" for name in left_over(folder)]
+    wrong += [f"{name} was left behind" for name in (*left_over(folder), *unfinished(folder))]
     if status not in (0, 1):
         wrong.append(f"ended with {status}: {said()}")
     return [f"{bench.job.name}: {one}" for one in wrong]
