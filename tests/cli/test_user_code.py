@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from command_line import Run
+from pomona.base.errors import SpecError
+from pomona.sweeps.sweep import sweep
 
 MINE = """
 from dataclasses import dataclass
@@ -88,21 +90,32 @@ def test_a_rule_of_the_users_is_named_with_its_line(run: Run, tmp_path: Path, mo
     assert "(mine_half.py, line 27, in halved)" in ran.err.replace("\n", " ")
 
 
-@pytest.mark.parametrize("where", ["a recipe", "a declaration"])
+@pytest.mark.parametrize("arguments", [["sweep", "plan.toml"], ["sweep", "plan.toml", "--dry-run"]])
 def test_code_that_a_file_names_is_not_imported(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
-    """Only what was typed is imported: a declaration of a sweep used to import the modules of its models."""
+    """Only what was typed is imported."""
+    module = _named_in_files(tmp_path, f"mine_in_{len(arguments)}_{arguments[0]}")
     monkeypatch.chdir(tmp_path)
-    module = f"mine_named_by_{where.split()[-1]}"
-    (tmp_path / f"{module}.py").write_text("open('it-ran', 'w').close()\n")
-    (tmp_path / "file.toml").write_text(f'model = "{module}:Model"\nseeds = 1\n' if "decl" in where else "epochs = 1\n")
-    (tmp_path / "file.json").write_text(f'{{"model": "{module}:Model"}}')
-    arguments = ["sweep", "file.toml"] if "decl" in where else ["train", "--recipe", "file.json"]
-    ran = run(*arguments, "--out", "runs")
-    assert (ran.status, (tmp_path / "it-ran").exists()) == (3 if "decl" in where else ran.status, False)
-    assert ran.status in (2, 3)
-    if "decl" in where:
-        assert f"add --import {module}" in " ".join(ran.err.split())
-        run("sweep", "--model", f"{module}:Model", "--out", "runs")  # typed: this is asked for
-        assert (tmp_path / "it-ran").exists()
+    assert run(*arguments, "--out", "runs").status == (0 if "--dry-run" in arguments else 3)
+    assert not (tmp_path / "it-ran").exists()
+    run("sweep", "--model", f"{module}:Model", "--out", "runs")
+    assert (tmp_path / "it-ran").exists()  # typed: this was asked for
+
+
+def test_a_declaration_in_a_file_does_not_import_its_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`sweep("plan.toml", ...)` used to import the modules that its models are in."""
+    module = _named_in_files(tmp_path, "mine_in_a_plan")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SpecError, match=f"add --import {module}"):
+        sweep("plan.toml", "runs")
+    assert not (tmp_path / "it-ran").exists()
+    with pytest.raises(SpecError, match="has no 'Model'"):
+        sweep("plan.toml", "runs", modules=(module,))
+    assert (tmp_path / "it-ran").exists()
+
+
+def _named_in_files(folder: Path, module: str) -> str:
+    (folder / f"{module}.py").write_text("open('it-ran', 'w').close()\n")
+    (folder / "plan.toml").write_text(f'model = "{module}:Model"\nseeds = 1\n')
+    return module
