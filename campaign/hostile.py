@@ -13,6 +13,7 @@ import copy
 import json
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -37,7 +38,7 @@ DOCUMENTS = (
                                   "data.json", "environment.json")),
     *(f"reports/{name}.json" for name in ("certificate", "evaluation", "comparison", "fit", "results")),
 )  # fmt: skip
-FIRST = 2  # entries of a list that are tried: the others are of the same kind
+FIRST = 2  # fields of a kind that are tried: entries of one list, and of objects in it, are of the same kind
 TAGS_WITH_SCRIPT = ("iframe", "object", "embed", "base", "img", "link", "form", "frame")
 
 
@@ -52,7 +53,7 @@ def plant(home: Path, folder: Path, *, turn: int = 0, documents: Iterable[str] =
         lines = name.endswith(".jsonl")
         text = files.read_text(path)
         document = [json.loads(line) for line in text.splitlines()] if lines else json.loads(text)
-        for number, place in enumerate(list(_fields(document, ()))):
+        for number, place in enumerate(_first_of_each_kind(_fields(document, ()))):
             payload = PAYLOADS[(number + turn) % len(PAYLOADS)].format(n=number)
             changed = _with(document, place, payload)
             _write(path, changed, lines=lines)
@@ -77,10 +78,21 @@ def _fields(value: Any, place: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
             yield from _fields(part, (*place, key))
             yield (*place, key, None)
     elif isinstance(value, list):
-        for number, part in enumerate(value[:FIRST]):
+        for number, part in enumerate(value):
             yield from _fields(part, (*place, number))
     else:
         yield place
+
+
+def _first_of_each_kind(places: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The first places of each kind: those whose last names are the same, numbers aside."""
+    found, counts = [], Counter[tuple[str, ...]]()
+    for place in places:
+        kind = tuple("" if str(one).strip("-.0123456789") == "" else str(one) for one in place[-2:])
+        counts[kind] += 1
+        if counts[kind] <= FIRST:
+            found.append(place)
+    return found
 
 
 def _with(value: Any, place: tuple[Any, ...], payload: str) -> Any:

@@ -105,7 +105,7 @@ def answers(name: str) -> Callable[[Path], Any]:
 def lines_of_answers(home: Path) -> Any:
     from pomona.cli.commands import ladder
 
-    return ladder.answers(test(), home / "answers" / "answers.txt", len(test())).tolist()
+    return ladder._answers(test(), home / "answers" / "answers.txt", len(test())).tolist()
 
 
 # -- vectors and words -------------------------------------------------------------------------------------------------
