@@ -224,9 +224,9 @@ def _reports(folder: Path, run: Path) -> None:
     files.write_json(folder / "comparison.json", compare(*sides).as_dict())
     root = Path(__file__).parents[1]
     results = json.loads(files.read_text(root / "results" / "listops_2018.json"))
-    shortcuts = dict(list((results.get("shortcuts") or {}).items())[:1])
-    kept = {**results, "paper": "A campaign", "cells": results["cells"][:6], "runs": results.get("runs", [])[:2]}
-    kept["shortcuts"] = {name: dict(list(curves.items())[:1]) for name, curves in shortcuts.items()}
+    recipes = dict(list(results.get("recipes", {}).items())[:1])
+    kept = {**results, "paper": "A campaign", "cells": results["cells"][:6], "runs": results["runs"][:1]}
+    kept["recipes"] = recipes
     files.write_json(folder / "results.json", kept)
     bound = {
         "status": "exact",
