@@ -138,7 +138,7 @@ def _tolls(part: str, home: Path, jobs: list[Job], until: float) -> Iterator[Tol
             yield faults.faults(job, until=stop)
             yield faults.limits(job)
         elif part == "disks":
-            yield faults.full_disks(job, _KILOBYTES)
+            yield faults.full_disks(job, _KILOBYTES, stop)
             yield faults.read_only(job)
         else:
             yield faults.injected(job, rules, stop)

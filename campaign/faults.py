@@ -114,10 +114,12 @@ def can_mount() -> bool:
         return False
 
 
-def full_disks(job: Job, sizes: Iterable[int]) -> Toll:
+def full_disks(job: Job, sizes: Iterable[int], until: float | None = None) -> Toll:
     """The command on disks of these sizes, in kilobytes, with an older output where there is room for it."""
     bench, toll = Bench(job, older=job.seeded), Toll()
     for size in sizes:
+        if until is not None and time.monotonic() > until:
+            break
         with small_disk(size) as disk:
             _on_disk(bench, toll, disk, f"a disk of {size} KB")
     bench.close()
