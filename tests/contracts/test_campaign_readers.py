@@ -141,8 +141,8 @@ def called(home: Path) -> list[str]:
             seen.add((frame.f_code.co_filename, frame.f_code.co_qualname))
 
     sys.setprofile(watch)
-    for name in here(home):
-        READERS[name].read(home)
+    for read in {READERS[name].read: None for name in here(home)}:
+        read(home)
     sys.setprofile(None)
     named = []
     for file, function in seen:
@@ -227,7 +227,6 @@ def derived(home: Path) -> list[tuple[str, bytes]]:
     return [
         *(("state", data) for data in changed),
         ("vectors in parquet", vectors.replace(b"red_square", b"\xffed_square")),
-        ("fit in a report", fit.replace(b'"lower_bound": 0.3', b'"lower_bound": null')),
         ("fit in a report", fit.replace(b'"gap": 0.0', b'"gap": Infinity')),
         *(("comparison in a report", data) for data in comparisons),
     ]
