@@ -31,40 +31,50 @@ def norm(layer: nn.Module, row: Tensor) -> Tensor:
     return centred / (centred.square().mean() + layer.eps).sqrt() * layer.weight + layer.bias
 
 
-def score(module: nn.Module, left: Tensor, right: Tensor) -> Tensor:
+def score(module: nn.Module, left: Tensor, right: Tensor, blur: Tensor | float = 0.0) -> Tensor:
     """The bounded logit of P(reduce); no gradient goes to the two vectors, and their counters are not seen."""
     width = module.settings.width
-    inner = module.policy.weight @ torch.cat([left[:width], right[:width]]).detach() + module.policy.bias
+    seen = torch.cat([left[:width], right[:width]]).detach() + blur
+    inner = module.policy.weight @ seen + module.policy.bias
     gelu = 0.5 * inner * (1 + torch.erf(inner / 2**0.5))
     return 4 * torch.tanh((module.policy_out.weight[0] @ gelu + module.policy_out.bias[0]) / 4)
 
 
 def shift_reduce(
-    module: nn.Module, tokens: list[int], draws: list[float] | None, noise: Noise | None = None
-) -> tuple[Tensor, list[int], list[tuple[Tensor, int]]]:
-    """The root of one sentence, its steps, and the logit and action of each choice; greedy without draws."""
+    module: nn.Module,
+    tokens: list[int],
+    draws: list[float] | None,
+    noise: Noise | None = None,
+    blur: Noise | None = None,
+) -> tuple[Tensor, list[int], list[tuple[Tensor, int, Tensor]]]:
+    """The root of one sentence, its steps, and of each choice the logit, the action, and the logit of a blurred look;
+    greedy without draws. The policy sees vectors as they were before their noise."""
     stack: list[Tensor] = []
+    quiet: list[Tensor] = []
     trees: list = []  # the tree of each vector of the stack
     none = torch.zeros(module.settings.counters, dtype=module.words.leaf.dtype)
     waiting = [torch.cat([norm(module.words.norm, module.words.leaf[token]), none]) for token in tokens]
     steps: list[int] = []
-    choices: list[tuple[Tensor, int]] = []
+    choices: list[tuple[Tensor, int, Tensor]] = []
     for step in range(2 * len(tokens) - 1):
         action = len(stack) > 1
         if action and waiting:
-            z = score(module, stack[-2], stack[-1])
+            z = score(module, *quiet[-2:])
             p = float(z.detach().sigmoid())
             action = p > 0.5 if draws is None else draws[step] < p
-            choices.append((z, int(action)))
+            off = z if blur is None else score(module, *quiet[-2:], blur[tuple(trees[-2:])])
+            choices.append((z, int(action), off))
         if action:
             right, left = stack.pop(), stack.pop()
             trees[-2:] = [(trees[-2], trees[-1])]
             parent = grc(module.cell, left, right)
+            quiet[-2:] = [parent]
             if noise is not None:
                 parent = parent + torch.cat([noise[trees[-1]], none])
             stack.append(parent)
         else:
             trees.append(tokens[-len(waiting)])
+            quiet.append(waiting[0])
             stack.append(waiting.pop(0))
         steps.append(int(action))
     return stack[0][: module.settings.width], steps, choices
@@ -72,6 +82,8 @@ def shift_reduce(
 
 def logits(module: nn.Module, root: Tensor) -> Tensor:
     words = module.words
+    if words is None:
+        return module.answer.weight @ root + module.answer.bias
     if not words.settings.tied:
         return words.linear.weight @ root + words.linear.bias
     vectors = [norm(words.norm, row) for row in words.leaf]
@@ -102,10 +114,13 @@ def shift_reduce_loss(
     targets: list[int],
     draws: list[list[list[float] | None]],
     noise: Noise | None = None,
+    blur: Noise | None = None,
 ) -> tuple[Tensor, Tensor, list[list[int]]]:
     """The losses of the cell and of the policy, with trees `draws[tree][sentence]`; the steps of every tree."""
     told, trees = module.learning, len(draws)
-    built = [[shift_reduce(module, words, u, noise) for words, u in zip(sentences, row, strict=True)] for row in draws]
+    built = [
+        [shift_reduce(module, words, u, noise, blur) for words, u in zip(sentences, row, strict=True)] for row in draws
+    ]
     cell = torch.zeros((), dtype=torch.double)
     rewards = torch.zeros(trees, len(sentences), dtype=torch.double)
     for b, target in enumerate(targets):
@@ -121,12 +136,12 @@ def shift_reduce_loss(
         advantage = advantage / max(1.0, float(advantage.std()))
     policy = torch.zeros((), dtype=torch.double)
     pairs = [(k, b) for k in range(trees) for b in range(len(targets))]
-    every = [(z, action, advantage[k, b]) for k, b in pairs for z, action in built[k][b][2]]
-    for z, action, gain in every:
+    every = [(*choice, advantage[k, b]) for k, b in pairs for choice in built[k][b][2]]
+    for z, action, blurred, gain in every:
         p = z.sigmoid()
         chosen = p.log() if action else (1 - p).log()
         kl = p * (p / told.prior).log() + (1 - p) * ((1 - p) / (1 - told.prior)).log()
-        likelier = torch.maximum(p, 1 - p).log()
+        likelier = (blurred if z > 0 else -blurred).sigmoid().log()
         policy = policy - told.policy * gain * chosen / (trees * len(targets))
         policy = policy + told.prior_weight * kl / (trees * len(targets)) - told.own * likelier / len(every)
     return cell, policy, [steps for row in built for _, steps, _ in row]
@@ -175,7 +190,10 @@ def ordered_memory(module: nn.Module, tokens: list[int]) -> tuple[Tensor, list[T
     p = None
     attended, candidates = [], []
     for token in tokens:
-        x = norm(cell.norm, module.project.weight @ module.leaf[token] + module.project.bias)
+        if module.words is None:
+            x = norm(cell.norm, module.project.weight @ module.leaf[token] + module.project.bias)
+        else:
+            x = norm(module.words.norm, module.words.leaf[token])
         if p is None:
             p = torch.zeros(slots, dtype=x.dtype)
             below, above = [torch.zeros_like(p[0])] * slots, [torch.ones_like(p[0])] * slots
@@ -227,6 +245,8 @@ def beam_tree(module: nn.Module, tokens: list[int], noise: list[float] | None) -
     """The beams of one sentence: the sum of log p, the root's vector, and the tree as nested pairs of positions."""
 
     def word(token: int) -> Tensor:
+        if module.words is not None:
+            return norm(module.words.norm, module.words.leaf[token])
         return norm(module.norm, module.project.weight @ module.leaf[token] + module.project.bias)
 
     def pair_score(left: Tensor, right: Tensor) -> Tensor:

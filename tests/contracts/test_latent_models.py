@@ -23,12 +23,13 @@ def latent(name):
 
 
 NAMES = [entry.name for entry in MODELS.entries() if latent(entry.name)]
+CASES = [(name, {}) for name in NAMES] + [(name, {"tied": True}) for name in ("ordered_memory", "beam_tree")]
 
 
-def recipe(name):
+def recipe(name, settings):
     short = [{"name": stage.name, "steps": 4} for stage in MODELS.build(name).stages()]
     plain = {} if short else {"rows": 60, "batch": 16, "epochs": 2}
-    return Recipe(name, {"width": 8}, data_settings=FEW, dev_rows=40, stages=tuple(short), **plain)
+    return Recipe(name, {"width": 8, **settings}, data_settings=FEW, dev_rows=40, stages=tuple(short), **plain)
 
 
 def test_the_models_of_this_file():
@@ -36,11 +37,11 @@ def test_the_models_of_this_file():
     assert "treelstm" not in NAMES
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_no_gold_tree_bracket_or_value_reaches_the_model(name, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("name", "settings"), CASES)
+def test_no_gold_tree_bracket_or_value_reaches_the_model(name, settings, tmp_path, monkeypatch):
     """The training sentences get random trees, other values at every node, and other names of operators and
     brackets: the weights are the same to the bit."""
-    honest_run, honest = train(recipe(name), tmp_path / "honest"), loop.corpora
+    honest_run, honest = train(recipe(name, settings), tmp_path / "honest"), loop.corpora
 
     def spoilt(which):
         train_on, dev = honest(which)
@@ -49,7 +50,7 @@ def test_no_gold_tree_bracket_or_value_reaches_the_model(name, tmp_path, monkeyp
         return renamed(dataclasses.replace(train_on, forest=trees, values=values)), renamed(dev)
 
     monkeypatch.setattr(loop, "corpora", spoilt)
-    run = train(recipe(name), tmp_path / "spoilt")
+    run = train(recipe(name, settings), tmp_path / "spoilt")
     assert run.data["train"] != honest_run.data["train"]
     assert_same_bits(run, honest_run)
 
@@ -59,9 +60,10 @@ def renamed(corpus):
     return dataclasses.replace(corpus, vocabulary=words, origin={})
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_killed_run_resumes_to_the_same_bits(name, tmp_path):
-    whole = train(recipe(name), tmp_path / "whole")
+@pytest.mark.parametrize(("name", "settings"), CASES)
+def test_a_killed_run_resumes_to_the_same_bits(name, settings, tmp_path):
+    asked = recipe(name, settings)
+    whole = train(asked, tmp_path / "whole")
     with pytest.raises(Killed):
-        train(recipe(name), tmp_path / "killed", save_every=0.0, progress=kill_at(whole.curve[-1]["step"] - 2))
-    assert_same_bits(train(recipe(name), tmp_path / "killed"), whole)
+        train(asked, tmp_path / "killed", save_every=0.0, progress=kill_at(whole.curve[-1]["step"] - 2))
+    assert_same_bits(train(asked, tmp_path / "killed"), whole)

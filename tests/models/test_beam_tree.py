@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from oracles_latent import beam_tree, mixed_root
+from oracles_latent import beam_tree, logits, mixed_root
 from pomona.base.errors import SpecError
 from pomona.data.task import generate
 from pomona.models.inputs.sentences import Batch, Sentences
@@ -56,13 +56,16 @@ def assert_same(module, fast, slow):
         assert (one - two).abs().max() <= 1e-10 * max(1, two.abs().max()), name
 
 
-@pytest.mark.parametrize(("beam", "noisy"), [(1, True), (2, False), (3, True), (5, True), (5, False)])
-def test_answers_and_gradients_are_those_of_the_list_twin(batch, beam, noisy):
-    module = made(beam=beam, noise=noisy).train()
+@pytest.mark.parametrize(
+    ("beam", "noisy", "tied"),
+    [(1, True, False), (2, False, False), (3, True, False), (5, True, False), (5, False, False), (3, True, True)],
+)
+def test_answers_and_gradients_are_those_of_the_list_twin(batch, beam, noisy, tied):
+    module = made(beam=beam, noise=noisy, tied=tied).train()
     fast = module(batch, torch.Generator().manual_seed(9)).logits
     noise = noise_of(batch, beam, 9) if noisy else [None] * len(batch)
     found = [beam_tree(module, words, some) for words, some in zip(sentences_of(batch), noise, strict=True)]
-    slow = torch.stack([module.answer(mixed_root(beams)) for beams in found])
+    slow = torch.stack([logits(module, mixed_root(beams)) for beams in found])
     assert_same(module, fast, slow)
     if noisy:
         quiet = [beam_tree(module, words, None) for words in sentences_of(batch)]

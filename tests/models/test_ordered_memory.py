@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from oracles_latent import ordered_memory, tree_of_slots
+from oracles_latent import logits, ordered_memory, tree_of_slots
 from pomona.base.errors import SpecError
 from pomona.data.task import generate
 from pomona.models.inputs.sentences import Batch, Sentences
@@ -38,11 +38,13 @@ def sentences_of(batch):
     return [batch.tokens[row, : batch.lengths[row]].tolist() for row in range(len(batch))]
 
 
-@pytest.mark.parametrize(("sharp", "slots"), [(1.0, 5), (1.0, 1), (8.0, 30), (200.0, 5)])
-def test_answers_and_gradients_are_those_of_all_slots(batch, sharp, slots):
-    module = made(sharp, slots=slots).train()
+@pytest.mark.parametrize(
+    ("sharp", "slots", "tied"), [(1.0, 5, False), (1.0, 1, False), (8.0, 30, False), (200.0, 5, False), (2.0, 5, True)]
+)
+def test_answers_and_gradients_are_those_of_all_slots(batch, sharp, slots, tied):
+    module = made(sharp, slots=slots, tied=tied).train()
     fast = module(batch).logits
-    slow = torch.stack([module.answer(ordered_memory(module, words)[0]) for words in sentences_of(batch)])
+    slow = torch.stack([logits(module, ordered_memory(module, words)[0]) for words in sentences_of(batch)])
     assert torch.allclose(fast, slow, rtol=0, atol=1e-11)
     with seeded(4):
         weight = torch.randn_like(fast)

@@ -67,6 +67,8 @@ def assert_same_gradients(module, fast, slow):
         (Learning(sampled=1, noise=0.7), {}),
         (Learning(sampled=0, policy=0.0, prior_weight=0.0, own=0.1, noise=0.3), {"counters": 3}),
         (Learning(), {"counters": 4}),
+        (Learning(sampled=1, own=0.2, blur=0.8), {}),
+        (Learning(sampled=1, own=0.2, noise=0.4, blur=0.6), {"counters": 2}),
     ],
 )
 def test_trees_losses_and_gradients_are_those_of_the_list_twin(batch, learning, settings):
@@ -79,16 +81,17 @@ def test_trees_losses_and_gradients_are_those_of_the_list_twin(batch, learning, 
     draws = [[row.tolist() for row in some.split((2 * batch.lengths - 1).tolist())] for some in uniform]
     if learning.greedy:
         draws.insert(0, [None] * len(batch))
-    noise = noise_of(module, batch, uniform, random) if learning.noise else None
-    cell, policy, _ = shift_reduce_loss(module, sentences_of(batch), batch.targets.tolist(), draws, noise)
+    added = drawn(module, batch, uniform, random)
+    cell, policy, _ = shift_reduce_loss(module, sentences_of(batch), batch.targets.tolist(), draws, *added)
     assert abs(output.loss - cell) < 1e-12
     assert abs(output.penalty - policy) < 1e-12
     assert policy.abs() > 1e-4
     assert_same_gradients(module, output.loss + output.penalty, cell + policy)
 
 
-def noise_of(module, batch, uniform, random):
-    """The noise of every tree: rows that are drawn after the steps, in the order of computing."""
+def drawn(module, batch, uniform, random):
+    """The noise of every tree, and the blur of every pair that is a choice: rows that are drawn after the steps, in the
+    order of computing."""
     greedy = np.full((int(module.learning.greedy), uniform.shape[1]), -1.0)
     trees = len(greedy) + len(uniform)
     before = random.get_state()
@@ -96,11 +99,18 @@ def noise_of(module, batch, uniform, random):
     sentences = np.tile(np.arange(len(batch)), trees)
     stacks, tape = module.parse(batch, sentences, draws, module.words(), keep=False, random=random)
     random.set_state(before)
-    rows = torch.randn(trees * int(batch.lengths.sum() - len(batch)), 6, generator=random).double()
     known = dict(enumerate(range(tape.leaves)))  # trees by number
     for number, (left, right) in enumerate(stacks.nodes.tolist()):
         known[tape.leaves + number] = (known[left], known[right])
-    return {known[tape.leaves + number]: module.learning.noise * rows[number] for number in range(tape.count)}
+    noise = blur = None
+    if module.learning.noise:
+        rows = torch.randn(trees * int(batch.lengths.sum() - len(batch)), 6, generator=random).double()
+        noise = {known[tape.leaves + number]: module.learning.noise * rows[number] for number in range(tape.count)}
+    if module.learning.blur:
+        pairs = stacks.pairs[np.unique(stacks.choices[:, 0])].tolist()
+        rows = module.learning.blur * torch.randn(len(pairs), 12, generator=random).double()
+        blur = {(known[left], known[right]): row for (left, right), row in zip(pairs, rows, strict=True)}
+    return noise, blur
 
 
 def test_noise_is_drawn_in_training_only(batch):
@@ -213,7 +223,7 @@ SHORT = [
     {"name": "parser", "steps": 5, "look": 2},
     {"name": "both to 12", "steps": 5, "settings": {"noise": 0.2}},
     {"name": "both to 20", "steps": 3},
-    {"name": "own trees", "steps": 7, "look": 3},
+    {"name": "own trees", "steps": 7, "look": 3, "settings": {"noise": 0.2, "blur": 0.5}},
 ]
 QUICK = Recipe("shift_reduce", {"width": 8, "counters": 2}, data_settings=FEW, dev_rows=40, stages=tuple(SHORT))
 
@@ -272,6 +282,7 @@ def test_stages_freeze_what_they_say(tmp_path, whole):
         ({"prior": 1.0}, "stage 'parser': .*prior = 1.0"),
         ({"own": -1.0}, "stage 'parser': .*own = -1.0"),
         ({"noise": -0.1}, "stage 'parser': .*noise = -0.1"),
+        ({"blur": -1}, "stage 'parser': .*blur = -1"),
         ({"samples": 3}, "stage 'parser': .*samples"),
     ],
 )

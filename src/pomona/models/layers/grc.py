@@ -11,7 +11,8 @@ the cell sees them squashed, so that it meets nothing new when they go further t
 Nodes are computed in rounds: a node of one round has its children in earlier ones. A round is two products of matrices.
 `Tape` keeps what the derivative needs, so that nodes computed while a parser decides (without gradient) need not be
 computed again: `Tape.nodes` gives them a gradient. The derivative runs over heights, of which there are fewer than
-rounds; the gradients of W1 and W2 are one product each. Noise may be added to the nodes; every node has its own.
+rounds; the gradients of W1 and W2 are one product each. Noise may be added to the nodes; every node has its own, and
+the vector without it is kept as well (`quiet`).
 """
 
 from __future__ import annotations
@@ -81,6 +82,7 @@ class Tape:
         self.vectors = leaves.new_empty(len(leaves) + most, cell.size)
         self.vectors[: len(leaves), : cell.width] = leaves.detach()
         self.vectors[: len(leaves), cell.width :] = 0
+        self.quiet = self.vectors if noise is None else self.vectors.clone()  # the same before the noise
         self.count = 0  # nodes computed
         self._children: list[Tensor] = []
         self._kept: list[tuple[Tensor, ...]] = []
@@ -96,18 +98,20 @@ class Tape:
             tape.add(children[first:last])
         return tape
 
-    def pairs(self, children: Tensor) -> Tensor:
-        """The vectors of pairs of nodes side by side, [pairs, 2 * size]."""
-        return self.vectors.index_select(0, children.view(-1)).view(len(children), -1)
+    def pairs(self, children: Tensor, *, quiet: bool = False) -> Tensor:
+        """The vectors of pairs of nodes side by side, as they were without noise if `quiet`, [pairs, 2 * size]."""
+        vectors = self.quiet if quiet else self.vectors
+        return vectors.index_select(0, children.view(-1)).view(len(children), -1)
 
     @torch.no_grad()
     def add(self, children: npt.NDArray[np.int64]) -> None:
         """Compute the nodes with these children, [nodes, 2]."""
         numbers = torch.from_numpy(children)
         parents, *kept = self.cell.parents(self.pairs(numbers))
-        if self.noise is not None:
-            parents[:, : self.cell.width] += self.noise[self.count : self.count + len(parents)]
         first = self.leaves + self.count
+        if self.noise is not None:
+            self.quiet[first : first + len(parents)] = parents
+            parents[:, : self.cell.width] += self.noise[self.count : self.count + len(parents)]
         self.vectors[first : first + len(parents)] = parents
         self.count += len(parents)
         if self.keep:

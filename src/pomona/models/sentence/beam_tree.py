@@ -13,6 +13,7 @@ linear layer classifies the mixture:
 
     z = sum_k softmax(q)_k z_k
 
+With `tied`, which is not in the paper, z is compared with the vectors of the words instead (`layers.tied_words`).
 So the scores learn from the answer alone, by how much better the rows that they prefer are, and no gold tree is used.
 The score needs no parent (that is the "efficient" of EBT; in BT-GRC every pair is composed to be scored), so the cell
 is computed only for pairs that are merged. There is no dropout (the paper: 0.1). The tree is that of the best row.
@@ -31,6 +32,7 @@ from pomona.base.errors import SpecError
 from pomona.models.inputs.sentences import Batch
 from pomona.models.layers.beam_merge import Beams
 from pomona.models.layers.grc import GRC, Tape
+from pomona.models.layers.tied_words import Words
 from pomona.models.model import MODELS, Model, Output, Shape
 
 
@@ -46,6 +48,7 @@ class BeamTreeModel(Model):
     beam: int = 5  # trees that are kept
     slice: int = 64  # numbers of each vector that the score sees; all, if there are fewer
     noise: bool = True  # Gumbel noise in the search while training
+    tied: bool = False  # an answer that is a word has the word's vector
 
     def __post_init__(self) -> None:
         if self.beam < 1 or self.slice < 1:
@@ -61,15 +64,18 @@ class BeamTreeModule(nn.Module):
         width = settings.width
         self.beam, self.noise = settings.beam, settings.noise
         self.slice = min(settings.slice, width)
-        self.leaf = nn.Parameter(torch.randn(shape.vocabulary, width))
-        self.project, self.norm = nn.Linear(width, width), nn.LayerNorm(width)
+        self.words: Words | None = Words(settings, shape) if settings.tied else None
+        if self.words is None:
+            self.leaf = nn.Parameter(torch.randn(shape.vocabulary, width))
+            self.project, self.norm = nn.Linear(width, width), nn.LayerNorm(width)
         self.cell = GRC(width)
         self.scorer = nn.Linear(2 * self.slice, self.slice)
         self.scorer_out = nn.Linear(self.slice, 1, bias=False)  # a softmax does not see a bias
-        self.answer = nn.Linear(width, shape.classes)
+        if self.words is None:
+            self.answer = nn.Linear(width, shape.classes)
 
     def forward(self, batch: Batch, random: torch.Generator | None = None) -> Output:
-        leaves = self.norm(self.project(self.leaf))  # [vocabulary, width]
+        leaves = self.words() if self.words else self.norm(self.project(self.leaf))  # [vocabulary, width]
         beams, tape = self.search(batch, leaves, random if self.training and self.noise else None)
         roots = torch.from_numpy(beams.root)  # [batch, beam]
         if not self.training:
@@ -77,12 +83,16 @@ class BeamTreeModule(nn.Module):
             sentences = (total.softmax(1)[:, :, None] * tape.vectors[roots]).sum(1)
             steps, node_at = beams.trees(beams.total.argmax(1))
             nodes = tape.vectors[torch.from_numpy(node_at)]
-            return Output(self.answer(sentences), batch.trees(steps), nodes, sentences)
+            return Output(self.logits(sentences, leaves), batch.trees(steps), nodes, sentences)
         pairs, used = beams.used()
         nodes = tape.nodes(leaves, beams.height, used)
         scores = self.score(nodes, torch.from_numpy(beams.pairs[pairs]))
         total = _Totals.apply(scores, beams, pairs)  # type: ignore[no-untyped-call]
-        return Output(self.answer((total.softmax(1)[:, :, None] * nodes[roots]).sum(1)))
+        return Output(self.logits((total.softmax(1)[:, :, None] * nodes[roots]).sum(1), leaves))
+
+    def logits(self, sentences: Tensor, leaves: Tensor) -> Tensor:
+        logits: Tensor = self.words.logits(sentences, leaves) if self.words else self.answer(sentences)
+        return logits
 
     @torch.no_grad()
     def search(self, batch: Batch, leaves: Tensor, random: torch.Generator | None) -> tuple[Beams, Tape]:

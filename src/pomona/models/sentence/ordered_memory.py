@@ -9,8 +9,10 @@ slot i has the token t composed with everything in the slots up to i. At token t
     M_i = (1 - R_i) M_(t-1),i + R_i M'_(t-1),i                            what is finished is written down
     M'_i = (1 - C_i) x_t + C_i cell(M'_(i-1), M_i)                        `layers.slot_chain`
 
-The last slot of the last M' is the sentence, which a linear layer classifies. The first token has no slot to attend to:
-p = 0, R = 1. A share C below 1e-5 counts as 0, as in the authors' code, which also has one LN for words and cell.
+The last slot of the last M' is the sentence, which a linear layer classifies. With `tied`, which is not in the paper,
+it is compared with the vectors of the words instead, which are x (`layers.tied_words`). The first token has no slot to
+attend to: p = 0, R = 1. A share C below 1e-5 counts as 0, as in the authors' code, which also has one LN for words and
+cell.
 
 Where C is 0, M' is x_t, and M is overwritten before it is read. So only a window of upper slots is kept, one more than
 before at most, and cells are computed only where C is above 0: the numbers are those of all N slots. Words are few, so
@@ -36,6 +38,7 @@ from pomona.base.compiled import compiled
 from pomona.base.errors import SpecError
 from pomona.models.inputs.sentences import Batch
 from pomona.models.layers.slot_chain import SlotChain
+from pomona.models.layers.tied_words import Words
 from pomona.models.model import MODELS, Model, Output, Shape
 
 SMALLEST = 1e-5  # a smaller share C is 0
@@ -51,6 +54,7 @@ class OrderedMemoryModel(Model):
 
     width: int = 128  # of the vectors
     slots: int = 21  # of the memory
+    tied: bool = False  # an answer that is a word has the word's vector
 
     def __post_init__(self) -> None:
         if self.slots < 1:
@@ -77,18 +81,21 @@ class OrderedMemoryModule(nn.Module):
         super().__init__()
         width = settings.width
         self.slots = settings.slots
-        self.leaf = nn.Parameter(torch.randn(shape.vocabulary, width))
-        self.project = nn.Linear(width, width)
+        self.words: Words | None = Words(settings, shape) if settings.tied else None
+        if self.words is None:
+            self.leaf = nn.Parameter(torch.randn(shape.vocabulary, width))
+            self.project = nn.Linear(width, width)
         self.query, self.query_norm = nn.Linear(width, width), nn.LayerNorm(width)
         self.key, self.key_norm = nn.Linear(width, width), nn.LayerNorm(width)
         self.attention = nn.Linear(width, 1, bias=False)
         self.cell = SlotChain(width)
-        self.answer = nn.Linear(width, shape.classes)
+        if self.words is None:
+            self.answer = nn.Linear(width, shape.classes)
 
     def forward(self, batch: Batch, random: torch.Generator | None = None) -> Output:
         order = batch.lengths.argsort(descending=True, stable=True)
         tokens, lengths = batch.tokens[order].t(), batch.lengths[order]  # [length, batch], long sentences first
-        words = self.cell.norm(self.project(self.leaf))  # [vocabulary, width]: x of every word
+        words = self.words() if self.words else self.cell.norm(self.project(self.leaf))  # [vocabulary, width]: every x
         queries = self.query_norm(self.query(words))
         x = words[tokens[0]]
         state = Memory(x.new_zeros(len(x), 0), x.new_zeros(len(x), 0, x.shape[1]), x.new_zeros(len(x), 0, x.shape[1]))
@@ -103,7 +110,7 @@ class OrderedMemoryModule(nn.Module):
             state = after
         ended.append(self._last(x, state))
         sentences = torch.cat(ended[::-1])[order.argsort()]
-        logits = self.answer(sentences)
+        logits = self.words.logits(sentences, words) if self.words else self.answer(sentences)
         if self.training:
             return Output(logits)
         steps, vectors = merges.trees(batch, order, state.candidate)

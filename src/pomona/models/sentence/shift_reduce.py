@@ -16,8 +16,10 @@ others, and from a weak pull to a prior P(reduce). It is trained in stages (`sta
 begin together: 1. the cell alone on flat sentences of 4 to 6 words, composed from left to right; 2. the parser alone;
 3. both on a few more words, with the best tree and a sampled one; 4. both on the parser's own trees.
 
-Two settings let the cell go on in lists that are longer than any it was shown. `noise` is added to every node in
-training, so that it learns to undo small errors. `counters` are numbers that add up along a list (`layers.grc`).
+Three settings let it go on in lists that are longer than any it was shown. `noise` is added to every node in training,
+so that the cell learns to undo small errors; the policy sees the vectors without it. `blur` is added to what the policy
+sees while it learns its own likelier steps, which are those without it: so it decides the same of vectors that are a
+little off. `counters` are numbers that add up along a list (`layers.grc`).
 
 What is given besides sentences and answers: left to right in stage 1, which is the right order for flat lists; the tie
 of answers to words; and a curriculum over lengths. Nothing says what a bracket is.
@@ -59,6 +61,7 @@ class Learning:
     prior_weight: float = 0.002  # ... with this weight
     own: float = 0.0  # weight of the cross entropy of the policy with its own likelier steps
     noise: float = 0.0  # standard deviation of what is added to every node: the cell learns to undo small errors
+    blur: float = 0.0  # own: standard deviation of what is added to the vectors that the policy sees as it learns
 
     def __post_init__(self) -> None:
         if self.trees not in ("policy", "left", "random"):
@@ -67,7 +70,7 @@ class Learning:
             raise SpecError(f"sampled = {self.sampled}, greedy = {self.greedy}: a sentence needs at least one tree")
         if not 0 < self.prior < 1:
             raise SpecError(f"prior = {self.prior}: a probability above 0 and below 1")
-        for name in ("policy", "prior_weight", "own", "noise"):
+        for name in ("policy", "prior_weight", "own", "noise", "blur"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise SpecError(f"{name} = {getattr(self, name)}: must be 0 or more")
 
@@ -149,7 +152,7 @@ class ShiftReduceModule(nn.Module):
         roots = nodes[torch.from_numpy(stacks.root)]
         logits = self.words.logits(roots, leaves).view(trees, len(batch), -1)
         loss, reward = self._loss(roots, logits, batch.targets, leaves)
-        return Output(logits[0], loss=loss, penalty=self._policy_loss(stacks, tape, reward))
+        return Output(logits[0], loss=loss, penalty=self._policy_loss(stacks, tape, reward, random))
 
     # -- trees ------------------------------------------------------------------------------------------------------
 
@@ -168,7 +171,7 @@ class ShiftReduceModule(nn.Module):
             if len(nodes):
                 tape.add(nodes)
             if len(pairs):
-                stacks.answer(self.score(tape.pairs(torch.from_numpy(pairs))).numpy())
+                stacks.answer(self.score(tape.pairs(torch.from_numpy(pairs), quiet=True)).numpy())
         return stacks, tape
 
     def score(self, pairs: Tensor) -> Tensor:
@@ -220,7 +223,9 @@ class ShiftReduceModule(nn.Module):
         weight = log_p.detach().softmax(0) * asked
         return (weight * each).sum() / asked.sum().clamp(min=1), log_p.detach().clamp(min=WORST) * asked
 
-    def _policy_loss(self, stacks: Stacks, tape: Tape, reward: Tensor) -> Tensor | None:
+    def _policy_loss(
+        self, stacks: Stacks, tape: Tape, reward: Tensor, random: torch.Generator | None
+    ) -> Tensor | None:
         """The loss of the policy: its terms are sums over the choices, gathered for each distinct pair."""
         learning, (trees, rows) = self.learning, reward.shape
         pair, action, tree = stacks.choices.T
@@ -229,7 +234,8 @@ class ShiftReduceModule(nn.Module):
         count = len(stacks.pairs)
         number = np.bincount(pair, minlength=count)
         used = np.flatnonzero(number)
-        z = self.score(tape.pairs(torch.from_numpy(stacks.pairs[used])))
+        pairs = tape.pairs(torch.from_numpy(stacks.pairs[used]), quiet=True)
+        z = self.score(pairs)
         log_reduce, log_shift = nn.functional.logsigmoid(z), nn.functional.logsigmoid(-z)
         loss = z.new_zeros(())
 
@@ -247,6 +253,9 @@ class ShiftReduceModule(nn.Module):
             to_prior = p * (log_reduce - np.log(learning.prior)) + (1 - p) * (log_shift - np.log1p(-learning.prior))
             loss = loss + learning.prior_weight * (gathered(number.astype(float)) * to_prior).sum() / (trees * rows)
         if learning.own:
-            likelier = torch.where(z.detach() > 0, log_reduce, log_shift)
+            blurred = z
+            if learning.blur and random is not None:
+                blurred = self.score(pairs + learning.blur * torch.randn(pairs.shape, generator=random).to(pairs))
+            likelier = nn.functional.logsigmoid(torch.where(z.detach() > 0, blurred, -blurred))
             loss = loss - learning.own * (gathered(number.astype(float)) * likelier).sum() / len(pair)
         return loss

@@ -43,7 +43,8 @@ _NOISE: dict[str, Any] = {"settings": {"noise": 0.3}}  # of every node, wherever
 _WIDE: dict[str, Any] = {
     "settings": {"counters": 24},
     "stages": (
-        {"name": "flat", **_NOISE}, "parser", *({"name": name, **_NOISE} for name in (*_STAGES[2:], "own trees")),
+        {"name": "flat", **_NOISE}, "parser", *({"name": name, **_NOISE} for name in _STAGES[2:]),
+        {"name": "own trees", "settings": {"noise": 0.3, "blur": 0.0}},
     ),
 }  # fmt: skip
 _ABLATIONS: dict[str, dict[str, Any]] = {  # what differs from SHORT
@@ -61,10 +62,10 @@ _ABLATIONS: dict[str, dict[str, Any]] = {  # what differs from SHORT
 
 
 def latent_recipes(budget: Budget) -> dict[str, list[Recipe]]:
-    """The runs of each row: five seeds, and two of the model with counters and of each ablation."""
+    """The runs of each row: five seeds, three of the model with counters, and two of each ablation."""
     plain = Recipe("shift_reduce", exclude=held_out())
     short = dataclasses.replace(plain, stages=_STAGES)
-    rows = {ROW: (plain, 5), WIDE: (dataclasses.replace(plain, **_WIDE), 2), SHORT: (short, 2)}
+    rows = {ROW: (plain, 5), WIDE: (dataclasses.replace(plain, **_WIDE), 3), SHORT: (short, 2)}
     rows |= {f"{SHORT}, {name}": (dataclasses.replace(short, **change), 2) for name, change in _ABLATIONS.items()}
     if budget == "smoke":
         sizes = {"train": 1_500, "dev": 200, "test": 500}
