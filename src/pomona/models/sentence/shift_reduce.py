@@ -174,9 +174,9 @@ class ShiftReduceModule(nn.Module):
                 stacks.answer(self.score(tape.pairs(torch.from_numpy(pairs), quiet=True)).numpy())
         return stacks, tape
 
-    def score(self, pairs: Tensor) -> Tensor:
-        """The logit of P(reduce) of pairs of vectors, whose counters it does not see."""
-        seen = self.cell.seen(pairs)[:, : 2 * self.settings.width]
+    def score(self, pairs: Tensor, blur: Tensor | float = 0.0) -> Tensor:
+        """The logit of P(reduce) of pairs of vectors, whose counters it does not see; blur is added to what it sees."""
+        seen = self.cell.seen(pairs)[:, : 2 * self.settings.width] + blur
         s = self.policy_out(nn.functional.gelu(self.policy(seen)))[:, 0]
         return BOUND * torch.tanh(s / BOUND)
 
@@ -255,7 +255,8 @@ class ShiftReduceModule(nn.Module):
         if learning.own:
             blurred = z
             if learning.blur and random is not None:
-                blurred = self.score(pairs + learning.blur * torch.randn(pairs.shape, generator=random).to(pairs))
+                off = torch.randn(len(pairs), 2 * self.settings.width, generator=random).to(pairs)
+                blurred = self.score(pairs, learning.blur * off)
             likelier = nn.functional.logsigmoid(torch.where(z.detach() > 0, blurred, -blurred))
             loss = loss - learning.own * (gathered(number.astype(float)) * likelier).sum() / len(pair)
         return loss
