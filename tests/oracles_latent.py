@@ -184,8 +184,8 @@ def shift_reduce_by_steps(module: nn.Module, sentences: list[list[int]], targets
 def ordered_memory(module: nn.Module, tokens: list[int]) -> tuple[Tensor, list[Tensor], list[list[Tensor]]]:
     """Ordered Memory on one sentence with all of its slots: the sentence, p and the candidate memory of each token."""
     slots, cell = module.slots, module.cell
-    width = len(module.leaf[0])
-    zero = torch.zeros(width, dtype=module.leaf.dtype)
+    width = cell.norm.weight.numel()
+    zero = torch.zeros_like(cell.norm.weight)
     memory, candidate = [zero] * slots, [zero] * slots
     p = None
     attended, candidates = [], []
@@ -259,7 +259,7 @@ def beam_tree(module: nn.Module, tokens: list[int], noise: list[float] | None) -
 
     draw = iter(noise or [])
     start = [(word(token), place) for place, token in enumerate(tokens)]
-    beams = [(torch.zeros((), dtype=module.leaf.dtype), start)]
+    beams = [(torch.zeros((), dtype=start[0][0].dtype), start)]
     while len(beams[0][1]) > 1:
         proposals = []
         for total, row in beams:
