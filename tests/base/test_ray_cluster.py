@@ -77,6 +77,7 @@ def test_nothing_listens_outside_loopback_and_everything_ends() -> None:
         assert ray.is_initialized()
     assert not ray.is_initialized()
     assert not folder.exists()
+    assert "RAY_AUTH_TOKEN" not in os.environ
     assert ray_cluster.SEVERAL_MACHINES not in os.environ  # a Ray of the user's own is as it was
 
 
@@ -131,6 +132,39 @@ def test_a_ray_that_would_listen_elsewhere_is_stopped_unless_it_was_asked_for(mo
             assert fake.told == {"address": address, "log_to_driver": False, "logging_level": "ERROR"}
     with pytest.raises(RunError, match=f"the cluster at {address} cannot be reached: .*refused"), cluster(address):
         pass  # nobody listens there any more
+
+
+def test_a_token_is_sent_where_there_is_one_and_none_is_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray would write a token to the user's home, and send none to an address that is named."""
+    names = (ray_cluster.AUTHENTICATION, "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    fake = FakeRay(0)
+    monkeypatch.setattr(ray_cluster, "_imported", lambda: fake)
+
+    def told(address: str) -> tuple[str | None, ...]:
+        fake.address = LOOPBACK
+        with cluster(address):
+            found = tuple(os.environ.get(name) for name in names)
+        assert not any(name in os.environ for name in names)
+        return found
+
+    mode, own, path = told("")
+    assert (mode, path) == (None, None)  # Ray asks for a token by itself
+    assert own is not None
+    assert len(own) == 64
+    assert told("auto") == (None, None, None)
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").write_text("secret")
+    assert told("auto") == ("token", None, None)
+    assert told("") == (None, None, None)
+    monkeypatch.setenv(ray_cluster.AUTHENTICATION, "disabled")  # the user's word counts
+    with cluster("auto"):
+        assert os.environ[ray_cluster.AUTHENTICATION] == "disabled"
+    assert os.environ[ray_cluster.AUTHENTICATION] == "disabled"
 
 
 def test_a_long_folder_for_temporary_files_does_not_stop_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from pomona.trees.operators import (
     operators_named,
     steps,
 )
-from pomona.trees.rules import INTERPRETED, apply
+from pomona.trees.rules import INTERPRETED, MOST_COUNTED, apply, settled
 from pomona.trees.values import exact_key
 from strategies import OPERATORS as NAMES
 from strategies import listops_groves
@@ -38,6 +38,23 @@ def test_compiled_rules_equal_the_python_rules(name: str, arguments: list[int]) 
     padded = np.array([5, *arguments, 7], np.int64)
     assert apply(OPERATORS[name].number, padded, 1, len(arguments) + 1) == expected
     assert (padded[0], padded[-1]) == (5, 7)
+
+
+@given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=MOST_COUNTED), min_size=1, max_size=4))
+def test_values_that_are_counted_at_the_parents_equal_the_python_rules(lists: list[list[int]]) -> None:
+    """Lists of up to as many digits as a tally can hold, one beside the other, under each rule."""
+    for name in ("MIN", "MAX", "MED", "SM"):
+        inner = [f"[{name} {' '.join(map(str, digits))} ]" for digits in lists]
+        forest = brackets.read([*inner, f"[SM 1 {' '.join(inner)} ]"])
+        numbers = [OPERATORS[symbol].number if symbol in OPERATORS else -1 for symbol in forest.names]
+        known = {symbol: int(symbol) for symbol in forest.names if symbol.isdecimal()}
+        places = {symbol: known.get(symbol, 10 + at) for at, symbol in enumerate(forest.names)}  # digits stand for 0-9
+        symbol = np.array([places[name] for name in forest.names], np.int16)[forest.symbol]
+        rules = np.full(10 + len(forest.names), -1, np.int64)
+        rules[[10 + at for at in range(len(numbers))]] = numbers
+        found = settled(forest.start, symbol, forest.parent, rules)
+        answers = [oracles.RULES[name](digits) for digits in lists]
+        assert found[forest.root].tolist() == [*answers, (1 + sum(answers)) % 10]
 
 
 @given(listops_groves)

@@ -6,15 +6,22 @@
 Ray is the extra `cluster` (`pip install 'pomona[cluster]'`). One that is started here listens on the loopback interface
 alone, has no dashboard and sends no usage statistics. A Ray that this process is connected to already is used as it
 is, and left running. All workers must see the folders that they write under the same path.
+
+Ray asks for a token (`RAY_AUTH_TOKEN`, or the file `~/.ray/auth_token`) where a cluster was started with one. One that
+is started here has a token of its own, which is written nowhere; for a cluster at an address the user's is sent, if
+there is one.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pomona.base.errors import RunError
@@ -27,6 +34,8 @@ LONGEST_FOLDER = 24  # letters; the path of a socket has at most 107, and Ray ad
 # Whether Ray may have other machines, whatever the system. If not, it takes the loopback address for its own;
 # otherwise it replaces 127.0.0.1 by an address that can be reached from outside, and listens on all interfaces.
 SEVERAL_MACHINES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+AUTHENTICATION = "RAY_AUTH_MODE"
+_TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 STORE_BYTES = 128 << 20  # for what passes between tasks; results are files
 _HERE = {"_node_ip_address": LOOPBACK, "include_dashboard": False, "object_store_memory": STORE_BYTES}
 
@@ -35,17 +44,42 @@ _HERE = {"_node_ip_address": LOOPBACK, "include_dashboard": False, "object_store
 def cluster(address: str = "", workers: int | None = None) -> Iterator[Any]:
     """The module `ray`, connected for the time of the block to the cluster at `address`, or to a Ray started here with
     so many workers (by default one for each core)."""
-    ray = _imported()
-    if ray.is_initialized():
-        yield ray
-        return
     with ExitStack() as at_the_end:
+        at_the_end.enter_context(_token(address))
+        ray = _imported()
+        if ray.is_initialized():
+            yield ray
+            return
         if not address:
             at_the_end.enter_context(_alone())
         here = {} if address else {**_HERE, "num_cpus": workers, "_temp_dir": at_the_end.enter_context(_folder())}
         at_the_end.callback(ray.shutdown)
         _connect(ray, address or "local", here)
         yield ray
+
+
+@contextmanager
+def _token(address: str) -> Iterator[None]:
+    """Inside, Ray uses the user's token, or for a cluster that is started here one of its own: Ray itself would leave a
+    file in the user's home, which from then on closes clusters that the user starts. It reads these at its import."""
+    has_one = any(os.environ.get(name) for name in _TOKENS) or (Path.home() / ".ray" / "auth_token").is_file()
+    before = {name: os.environ.get(name) for name in (AUTHENTICATION, _TOKENS[0])}
+    if not has_one and not address:
+        os.environ[_TOKENS[0]] = _own_token()
+    if has_one and address:
+        os.environ.setdefault(AUTHENTICATION, "token")  # one that was started without does not mind
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+@cache
+def _own_token() -> str:
+    return secrets.token_hex(32)  # one for the process, since Ray reads it once
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """A sweep as one array job of Slurm, submitted through submitit (extra `slurm`). Submit and leave: the run folders are
-the queue. A job that is preempted or runs out of time is submitted again by the same command, and resumes.
+the queue. A task that is preempted or comes to its time limit goes back into Slurm's queue by itself, and its run
+resumes; what failed or was killed is submitted again by the same command.
 
     submit(orders, folder, partition="cpu", hours=4)       the numbers of the jobs
     script(orders, folder, partition="cpu", hours=4)       what would be submitted, for a dry run
@@ -21,6 +22,8 @@ from pomona.sweeps.crew import FAILED
 from pomona.sweeps.orders import Order, described, perform
 
 MEMORY = "4GB"
+MOST_LIMITS = 10  # how often a task that came to its time limit goes back into the queue
+WARNING = 90  # seconds before its time limit, in which a task goes back into the queue; less of a short one
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Slurm:
     """What is asked of Slurm for each run."""
 
     partition: str = ""
-    hours: float = 4.0
+    hours: float = 4.0  # of a task, before its run goes back into the queue
     at_once: int = 64  # runs of the array that may run at a time
     memory: str = MEMORY
     more: Mapping[str, Any] | None = None  # further options of sbatch, for example {"account": "lab"}
@@ -37,11 +40,13 @@ class Slurm:
     def parameters(self) -> dict[str, Any]:
         """The options in submitit's words."""
         partition = {"partition": self.partition} if self.partition else {}
+        minutes = max(1, round(60 * self.hours))
         return {
             "job_name": "pomona",
             "cpus_per_task": 1,
             "mem": self.memory,
-            "time": max(1, round(60 * self.hours)),
+            "time": minutes,
+            "signal_delay_s": min(WARNING, 10 * minutes),
             "array_parallelism": self.at_once,
             "setup": ["export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1"],
             **partition,
@@ -54,7 +59,7 @@ def submit(orders: Sequence[Order], folder: Path, asked: Slurm) -> list[str]:
     executor = _executor(folder, asked)
     try:
         notes = [str(folder.absolute() / FAILED / f"{order.name}.txt") for order in orders]
-        jobs = executor.map_array(perform_or_fail, [order.as_text() for order in orders], notes)
+        jobs = executor.map_array(Performance(), [order.as_text() for order in orders], notes)
     except Exception as error:
         raise RunError(f"Slurm did not take the job: {error}. `--dry-run` shows the script.") from error
     return [str(job.job_id) for job in jobs]
@@ -79,19 +84,32 @@ def _executor(folder: Path, asked: Slurm) -> Any:
         import submitit
 
     try:
-        executor = submitit.SlurmExecutor(folder=folder / "slurm")
+        executor = submitit.SlurmExecutor(folder=folder / "slurm", max_num_timeout=MOST_LIMITS)
     except RuntimeError as error:
         raise RunError(f"there is no Slurm here: {error}. Submit from a machine that has sbatch.") from error
     executor.update_parameters(**asked.parameters)
     return executor
 
 
-def perform_or_fail(order: str, note: str) -> None:
-    """Do an order in a job of Slurm; an error is Slurm's failure, and is written where the sweep looks for it."""
-    try:
-        perform(order)
-    except Exception as error:
-        found = described(error)
-        write_text(note, f"{found['error']}\n\n{found['traceback']}")
-        raise
-    Path(note).unlink(missing_ok=True)
+class Performance:
+    """What a task of the array does: an order, whose error is Slurm's failure and is written where the sweep looks for
+    it. At its time limit submitit asks for a `checkpoint`, what to do next, and puts the task back into the queue."""
+
+    def __call__(self, order: str, note: str) -> None:
+        from submitit.core.utils import UncompletedJobError
+
+        try:
+            perform(order)
+        except UncompletedJobError as error:
+            write_text(note, f"its time limit of Slurm ended it; the same command goes on with it ({error})\n")
+            raise
+        except Exception as error:
+            found = described(error)
+            write_text(note, f"{found['error']}\n\n{found['traceback']}")
+            raise
+        Path(note).unlink(missing_ok=True)
+
+    def checkpoint(self, order: str, note: str) -> Any:
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self, order, note)  # the run folder has all that is done

@@ -2,7 +2,8 @@
 
 `operators.OPERATORS` has the same rules as Python functions; the tests check that the two agree. `apply` evaluates one
 list of arguments. `settle` does the same for digits that were counted as they were read, without a loop. `values_of`
-and `dependencies` go over a whole forest. `close` gives both for one list, for tasks that draw trees.
+and `dependencies` go over a whole forest, `settled` over one of digits. `close` gives both for one list, for tasks
+that draw trees.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from pomona.base.arrays import Ints
 from pomona.base.compiled import compiled, inlined
+from pomona.base.letters import Place
 
 MIN, MAX, MED, SM, FIRST, LAST, PM = range(7)
 INTERPRETED = -1  # the number of an operator that has no compiled rule
@@ -51,7 +53,7 @@ def apply(number: int, arguments: Ints, low: int, high: int) -> int:
 # MIN, MAX and MED of digits without a loop: the arguments of a list are counted in one word, ten fields of six bits.
 _ONES = np.uint64(0x0041041041041041)  # 1 in each field
 _TOPS = np.uint64(0x0820820820820820)  # the highest bit of each field
-_MOST = 31  # arguments that a field can count with its highest bit free
+MOST_COUNTED = 31  # arguments that a field can count with its highest bit free
 
 
 @inlined
@@ -64,7 +66,7 @@ def counted(digit: int) -> np.uint64:
 def _ranked(tally: np.uint64, rank: int) -> int:
     """The digit of this rank (0 the least): ten less the number of digits that exceed or equal more than `rank`."""
     upto = tally * _ONES  # each field: how many arguments are at most this digit
-    above = (upto + np.uint64(_MOST - rank) * _ONES) & _TOPS
+    above = (upto + np.uint64(MOST_COUNTED - rank) * _ONES) & _TOPS
     return 10 - int((((above >> np.uint64(5)) * _ONES) >> np.uint64(54)) & np.uint64(63))
 
 
@@ -72,13 +74,44 @@ def _ranked(tally: np.uint64, rank: int) -> int:
 def settle(number: int, tally: np.uint64, total: int, arguments: Ints, low: int, high: int) -> int:
     """`apply` for digits whose tally and sum were kept on the way."""
     count = high - low
-    if number <= MED and count <= _MOST:
+    if number <= MED and count <= MOST_COUNTED:
         lower = 0 if number == MIN else count - 1 if number == MAX else (count - 1) >> 1
         upper = 0 if number == MIN else count - 1 if number == MAX else count >> 1
         return (_ranked(tally, lower) + _ranked(tally, upper)) >> 1
     if number == SM:
         return total % 10
     return apply(number, arguments, low, high)
+
+
+@compiled
+def settled(start: Ints, symbol: Ints, parent: Ints, numbers: Ints) -> npt.NDArray[np.int16]:
+    """The value of every node of trees of digits, whose symbols 0 to 9 are the digits; `numbers` gives the rule of each
+    other symbol, one of MIN, MAX, MED and SM, of at most MOST_COUNTED arguments. Each node is counted at its parent."""
+    longest = 0
+    for tree in range(len(start) - 1):
+        longest = max(longest, start[tree + 1] - start[tree])
+    tally = np.zeros(longest + 1, np.uint64)  # of each node, after one for the root's
+    total = np.zeros(longest + 1, np.uint64)
+    values = np.empty(len(symbol), np.int16)
+    for tree in range(len(start) - 1):
+        node = Place(0)
+        for place in range(Place(start[tree]), Place(start[tree + 1])):
+            node += Place(1)
+            value = np.uint64(symbol[place])
+            if value >= np.uint64(10):
+                number = numbers[Place(value)]
+                last = int(((tally[node] * _ONES) >> np.uint64(54)) & np.uint64(63)) - 1
+                lower = 0 if number == MIN else last if number == MAX else last >> 1
+                upper = 0 if number == MIN else last if number == MAX else (last + 1) >> 1
+                middle = np.uint64((_ranked(tally[node], lower) + _ranked(tally[node], upper)) >> 1)
+                value = total[node] % np.uint64(10) if number == SM else middle
+                tally[node] = total[node] = 0
+            values[place] = value
+            up = Place(parent[place] + 1)
+            tally[up] += counted(np.int64(value))
+            total[up] += value
+        tally[0] = total[0] = 0
+    return values
 
 
 @compiled

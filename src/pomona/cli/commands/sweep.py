@@ -65,7 +65,7 @@ def sweep(
     address: Address = "",
     retries: Annotated[int, typer.Option(help="Tries again after a worker died or code failed.", min=0)] = 2,
     partition: Annotated[str, typer.Option(help="Of Slurm.")] = "",
-    hours: Annotated[float, typer.Option(help="Of Slurm: the longest time of a run.")] = 4.0,
+    hours: Annotated[float, typer.Option(help="Of Slurm: after this time a run goes back into the queue.")] = 4.0,
     track: Track = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the runs, or Slurm's script; start nothing.")
@@ -230,8 +230,9 @@ def _slurm(plan: Plan, out: Path, how: dict[str, Any], asked: Any, *, dry_run: b
     else:
         numbers = submit(orders, out, asked)
         terminal.out.print(
-            f"Submitted {len(orders)} runs as job {terminal.plain(numbers[0])}. [bold]pomona sweep show "
-            f"{terminal.plain(out)}[/bold] tells how far they are."
+            f"Submitted {len(orders)} {'run' if len(orders) == 1 else 'runs'} as job "
+            f"{terminal.plain(numbers[0].partition('_')[0])}. [bold]pomona sweep show {terminal.plain(out)}[/bold] "
+            "tells how far they are."
         )
 
 

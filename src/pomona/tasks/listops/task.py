@@ -31,12 +31,13 @@ from pomona.data.pool import Scan
 from pomona.data.task import TASKS, Task
 from pomona.trees.forest import Forest
 from pomona.trees.operators import OPERATORS, denote, operators_named
-from pomona.trees.rules import INTERPRETED, close, counted, settle
+from pomona.trees.rules import INTERPRETED, MIN, MOST_COUNTED, SM, close, settled
 
 Window = tuple[int, int | None]  # from .. to, both included; None for no end
 DIGITS = tuple(str(digit) for digit in range(10))
 ENDLESS = 1 << 40
 LOW = np.uint64(0xFFFFFFFF)  # the low half of a random word
+_1, _32 = Place(1), np.uint64(32)
 
 
 def _shifted(**splits: Mapping[str, Any]) -> tuple[tuple[str, str, Any], ...]:
@@ -201,25 +202,28 @@ class ListOps(Task):
     def build(self, key: np.uint64, numbers: Ints) -> Corpus:
         numbers = np.asarray(numbers, np.int64)
         token_start, start = np.zeros(len(numbers) + 1, np.int64), np.zeros(len(numbers) + 1, np.int64)
-        room = 48 * len(numbers) + 1024
-        tokens, symbol = np.empty(room, np.uint8), np.empty(room, np.int16)
-        parent, values = np.empty(room, np.int32), np.empty(room, np.int16)
+        tokens = np.empty(48 * len(numbers) + 1024, np.uint8)
         done = 0
+        branching, depth, arguments, rules, no_digit = self._grammar()[:5]
         while True:
-            done = _build(key, numbers, done, tokens, token_start, symbol, parent, start, values, *self._grammar()[:5])
+            done = _tokens(
+                key, numbers, done, tokens, token_start, start, branching, depth, arguments, len(rules), no_digit
+            )
             if done == len(numbers):
                 break
-            room *= 2
-            tokens, symbol = np.resize(tokens, room), np.resize(symbol, room)
-            parent, values = np.resize(parent, room), np.resize(values, room)
-        nodes = start[-1]
-        forest = Forest(symbol[:nodes], parent[:nodes], start, (*DIGITS, *self.operators))
-        known = values[:nodes]
-        if self._interpreted:
-            known = denote(forest)
+            tokens = np.resize(tokens, 2 * len(tokens))
+        tokens = tokens[: token_start[-1]]
+        symbol, parent = _trees(tokens, token_start, start, len(self.operators), self.depth)
+        forest = Forest(symbol, parent, start, (*DIGITS, *self.operators))
+        known = self._values(forest)
         outcomes = tuple(range(max(10, int(known.max(initial=0)) + 1)))
-        targets = known[forest.root][:, None]
-        return Corpus(tokens[: token_start[-1]], token_start, self.vocabulary, forest, known, outcomes, targets)
+        return Corpus(tokens, token_start, self.vocabulary, forest, known, outcomes, known[forest.root][:, None])
+
+    def _values(self, forest: Forest) -> npt.NDArray[Any]:
+        """The value of every node."""
+        rules = np.array([*range(10), *(operator.number for operator in operators_named(self.operators))], np.int64)
+        counted = self.arguments <= MOST_COUNTED and all(MIN <= rule <= SM for rule in rules[10:])
+        return settled(forest.start, forest.symbol, forest.parent, rules) if counted else denote(forest)
 
 
 def _before(window: Window, later: Window) -> bool:
@@ -305,61 +309,68 @@ def _scan(
 
 
 @compiled
-def _build(
-    key: np.uint64, numbers: Ints, first: int, tokens: Bytes, token_start: Ints, symbol: Ints, parent: Ints,
-    start: Ints, values: Ints, branching: np.uint64, depth: int, arguments: int, operators: Ints, no_digit: bool,
+def _tokens(
+    key: np.uint64, numbers: Ints, first: int, tokens: Bytes, token_start: Ints, start: Ints, branching: np.uint64,
+    depth: int, arguments: int, operators: int, no_digit: bool,
 ) -> int:  # fmt: skip
-    """Write these draws to the arrays, from row `first` on. Returns the number of rows that fit."""
-    choices = np.uint64(arguments - 1)
-    left = np.empty(depth + 1, np.int64)
-    operator = np.empty(depth + 1, np.int64)
-    began = np.empty(depth + 1, np.int64)  # where the arguments of an open list begin on the stacks
-    tally = np.zeros(depth + 1, np.uint64)
-    total = np.zeros(depth + 1, np.int64)
-    child = np.empty(depth * arguments + arguments + 1, np.int64)
-    value = np.empty(len(child), np.int64)
-    closing = 10 + len(operators)
+    """Write the tokens of these draws, and where rows and trees begin, from row `first` on; how many rows fit.
+
+    A token a step and no branches, which no processor could predict: all that the next token may be is computed, then
+    one is chosen. A list closes where its last argument was, and takes no word.
+    """
+    left = np.empty(depth + 1, np.int64)  # of each open list: how many arguments are still to come
+    closing = 10 + operators
     for row in range(first, len(numbers)):
         state, gamma = open_stream(key, numbers[row])
-        end, node = token_start[row], start[row]
-        level, high, base = 0, 0, node
-        while True:
-            if end + depth + 2 > len(tokens):  # a digit closes at most `depth` lists
+        state += gamma
+        word = mix(state)
+        end, node, level = Place(token_start[row]), start[row], 0
+        left[0] = rest = 1
+        while level or rest:
+            if end == Place(len(tokens)):
                 return row
-            state += gamma
-            word = mix(state)
-            here = Place(level)
-            if level + 1 < depth and ((word >> np.uint64(32)) < branching or (no_digit and level == 0)):
-                product = (word & LOW) * choices  # the high half chooses the arity, the low half the operator
-                which = below(product & LOW, len(operators))
-                left[here], began[here], operator[here] = 2 + np.int64(product >> np.uint64(32)), high, which
-                tally[here], total[here] = 0, 0
-                tokens[Place(end)] = 10 + which
-                end, level = end + 1, level + 1
-                continue
-            answer = below(word & LOW, 10)
-            tokens[Place(end)] = symbol[Place(node)] = values[Place(node)] = answer
-            value[Place(high)], child[Place(high)] = answer, node
-            end, node, high = end + 1, node + 1, high + 1
-            while level:
-                here = Place(level - 1)
-                tally[here] += counted(answer)
-                total[here] += answer
-                left[here] -= 1
-                if left[here]:
-                    break
-                level -= 1
-                low, which = began[here], operator[here]
-                answer = settle(operators[Place(which)], tally[here], total[here], value, low, high)
-                for argument in range(low, high):
-                    parent[Place(child[Place(argument)])] = node - base
-                tokens[Place(end)] = closing
-                symbol[Place(node)] = 10 + which
-                values[Place(node)] = value[Place(low)] = answer
-                child[Place(low)] = node
-                end, node, high = end + 1, node + 1, low + 1
-            if level == 0:
-                break
-        parent[node - 1] = -1
+            following = mix(state + gamma)  # before it is known to be needed: nothing waits for it
+            closes = rest == 0
+            opens = (not closes) & (level + 1 < depth) & (((word >> _32) < branching) | (no_digit & (level == 0)))
+            product = (word & LOW) * np.uint64(arguments - 1)  # the high half: the arity, the low half: the operator
+            opening, digit = 10 + below(product & LOW, operators), below(word & LOW, 10)
+            token = opening if opens else digit
+            tokens[end] = closing if closes else token
+            end += _1
+            node += not opens
+            level += np.int64(opens) - np.int64(closes)
+            outer = left[Place(level)]
+            rest = (outer if closes else rest) - 1
+            rest = 2 + np.int64(product >> _32) if opens else rest
+            left[Place(level)] = rest
+            state = state if closes else state + gamma
+            word = word if closes else following
         token_start[row + 1], start[row + 1] = end, node
     return len(numbers)
+
+
+@compiled
+def _trees(
+    tokens: Bytes, token_start: Ints, start: Ints, operators: int, depth: int
+) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int32]]:
+    """The symbol of every node and its parent inside its tree, read backwards: a list is met before its arguments, and
+    its operator last. Without branches."""
+    symbol = np.empty(start[-1], np.int16)
+    parent = np.empty(start[-1] + 1, np.int32)  # one before the first: an opening writes where the next node will
+    above = np.empty(depth + 2, np.int64)  # the lists that are open
+    closing = 10 + operators
+    node = start[-1]
+    for row in range(len(token_start) - 2, -1, -1):
+        base, level = start[row] + 1, Place(0)
+        above[0] = base - 1
+        for position in range(token_start[row + 1] - 1, token_start[row] - 1, -1):
+            token = tokens[Place(position)]
+            closes = token == closing
+            opens = (token >= 10) & (not closes)
+            up = above[level]
+            symbol[Place((up if opens else node) - 1)] = token
+            parent[Place(node)] = up - base
+            above[level + _1] = node
+            level = level + Place(closes) - Place(opens)
+            node -= not opens
+    return symbol, parent[1:]
