@@ -63,7 +63,8 @@ def hosts() -> Iterator[tuple[str, str]]:
 def empty(name: str) -> None:
     """End what runs in a namespace."""
     for signal in ("-TERM", "-KILL"):
-        found = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False).stdout.split()
+        listed = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False)
+        found = listed.stdout.split()
         if found:
             subprocess.run(["kill", signal, *found], check=False, capture_output=True)
             time.sleep(3)

@@ -52,7 +52,8 @@ def test_values_that_are_counted_at_the_parents_equal_the_python_rules(lists: li
         symbol = np.array([places[name] for name in forest.names], np.int16)[forest.symbol]
         rules = np.full(10 + len(forest.names), -1, np.int64)
         rules[[10 + at for at in range(len(numbers))]] = numbers
-        found = settled(forest.start, symbol, forest.parent, rules)
+        found = np.empty(len(symbol), np.int16)
+        settled(forest.start, symbol, forest.parent, rules, found)
         answers = [oracles.RULES[name](digits) for digits in lists]
         assert found[forest.root].tolist() == [*answers, (1 + sum(answers)) % 10]
 

@@ -84,15 +84,14 @@ def settle(number: int, tally: np.uint64, total: int, arguments: Ints, low: int,
 
 
 @compiled
-def settled(start: Ints, symbol: Ints, parent: Ints, numbers: Ints) -> npt.NDArray[np.int16]:
-    """The value of every node of trees of digits, whose symbols 0 to 9 are the digits; `numbers` gives the rule of each
-    other symbol, one of MIN, MAX, MED and SM, of at most MOST_COUNTED arguments. Each node is counted at its parent."""
+def settled(start: Ints, symbol: Ints, parent: Ints, numbers: Ints, values: Ints) -> None:
+    """Write the value of every node of trees of digits, whose symbols 0 to 9 are the digits; `numbers` gives the rule
+    of each other symbol: MIN, MAX, MED or SM, of at most MOST_COUNTED arguments. A node is counted at its parent."""
     longest = 0
     for tree in range(len(start) - 1):
         longest = max(longest, start[tree + 1] - start[tree])
     tally = np.zeros(longest + 1, np.uint64)  # of each node, after one for the root's
     total = np.zeros(longest + 1, np.uint64)
-    values = np.empty(len(symbol), np.int16)
     for tree in range(len(start) - 1):
         node = Place(0)
         for place in range(Place(start[tree]), Place(start[tree + 1])):
@@ -111,7 +110,6 @@ def settled(start: Ints, symbol: Ints, parent: Ints, numbers: Ints) -> npt.NDArr
             tally[up] += counted(np.int64(value))
             total[up] += value
         tally[0] = total[0] = 0
-    return values
 
 
 @compiled

@@ -213,8 +213,9 @@ class ListOps(Task):
                 break
             tokens = np.resize(tokens, 2 * len(tokens))
         tokens = tokens[: token_start[-1]]
-        symbol, parent = _trees(tokens, token_start, start, len(self.operators), self.depth)
-        forest = Forest(symbol, parent, start, (*DIGITS, *self.operators))
+        symbol, parent = np.empty(start[-1], np.int16), np.empty(start[-1] + 1, np.int32)
+        _trees(tokens, token_start, start, len(self.operators), self.depth, symbol, parent)
+        forest = Forest(symbol, parent[1:], start, (*DIGITS, *self.operators))
         known = self._values(forest)
         outcomes = tuple(range(max(10, int(known.max(initial=0)) + 1)))
         return Corpus(tokens, token_start, self.vocabulary, forest, known, outcomes, known[forest.root][:, None])
@@ -223,7 +224,11 @@ class ListOps(Task):
         """The value of every node."""
         rules = np.array([*range(10), *(operator.number for operator in operators_named(self.operators))], np.int64)
         counted = self.arguments <= MOST_COUNTED and all(MIN <= rule <= SM for rule in rules[10:])
-        return settled(forest.start, forest.symbol, forest.parent, rules) if counted else denote(forest)
+        if not counted:
+            return denote(forest)
+        values = np.empty(len(forest.symbol), np.int16)
+        settled(forest.start, forest.symbol, forest.parent, rules, values)
+        return values
 
 
 def _before(window: Window, later: Window) -> bool:
@@ -351,12 +356,13 @@ def _tokens(
 
 @compiled
 def _trees(
-    tokens: Bytes, token_start: Ints, start: Ints, operators: int, depth: int
-) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int32]]:
-    """The symbol of every node and its parent inside its tree, read backwards: a list is met before its arguments, and
-    its operator last. Without branches."""
-    symbol = np.empty(start[-1], np.int16)
-    parent = np.empty(start[-1] + 1, np.int32)  # one before the first: an opening writes where the next node will
+    tokens: Bytes, token_start: Ints, start: Ints, operators: int, depth: int, symbol: Ints, parent: Ints
+) -> None:
+    """Write the symbol of every node and its parent inside its tree, reading backwards: a list is met before its
+    arguments, and its operator last. Without branches.
+
+    `parent` has one place before the first node, since an operator writes where the next node will.
+    """
     above = np.empty(depth + 2, np.int64)  # the lists that are open
     closing = 10 + operators
     node = start[-1]
@@ -373,4 +379,3 @@ def _trees(
             above[level + _1] = node
             level = level + Place(closes) - Place(opens)
             node -= not opens
-    return symbol, parent[1:]
