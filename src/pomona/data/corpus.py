@@ -29,14 +29,13 @@ from pomona.base.arrays import Bools, Ints
 from pomona.base.compiled import compiled, inlined
 from pomona.base.errors import FormatError
 from pomona.base.randomness import mix
+from pomona.base.tables import put_entries
 from pomona.data.example import Example as Example
 from pomona.data.example import Outcome as Outcome
 from pomona.trees import brackets
 from pomona.trees.forest import Forest, gather
 from pomona.trees.operators import OPERATORS, LeafValues, Operator, dependency, dependency_of, evaluate, needs_values
 from pomona.trees.values import distinct, labels_of, position_type, renumber, value_of_text
-
-_PIECE = 1 << 14  # positions hashed at a time
 
 # The parts of an example in files; the columns that a task adds must have other names.
 FIELDS = {
@@ -321,11 +320,11 @@ class Fingerprint:
         rows = np.empty((len(corpus), 2), "<i8")
         rows[:, 0], rows[:, 1] = corpus.lengths, corpus.width
         put["rows"].update(rows.data)
-        _put(put["tokens"], codes(corpus.vocabulary), corpus.tokens)
+        put_entries(put["tokens"], codes(corpus.vocabulary), corpus.tokens)
         outcome = np.append(codes(tuple(repr(out) for out in corpus.outcomes)), np.uint64(0))  # -1 reads the last entry
-        _put(put["targets"], outcome, corpus.targets.ravel())
-        _put(put["values"], outcome, corpus.values)
-        _put(put["symbols"], codes(corpus.forest.names), corpus.forest.symbol)
+        put_entries(put["targets"], outcome, corpus.targets.ravel())
+        put_entries(put["values"], outcome, corpus.values)
+        put_entries(put["symbols"], codes(corpus.forest.names), corpus.forest.symbol)
         put["trees"].update(np.ascontiguousarray(corpus.forest.parent, "<i4").data)
         quoting = np.flatnonzero(() if corpus.forest.link is None else corpus.forest.link)
         if len(quoting):  # only these, so that a piece without links adds nothing
@@ -344,12 +343,6 @@ class Fingerprint:
         for name in sorted(columns):
             whole.update(name.encode() + columns[name])
         return whole.hexdigest()
-
-
-def _put(digest: Any, table: npt.NDArray[np.uint64], positions: Ints) -> None:
-    """Add the code of each position to a digest, in pieces that stay in the processor's cache."""
-    for low in range(0, len(positions), _PIECE):
-        digest.update(np.take(table, positions[low : low + _PIECE]).astype("<u8", copy=False).data)
 
 
 @lru_cache(maxsize=256)

@@ -16,7 +16,7 @@ from typing import Any, Unpack
 
 from pomona.base import files
 from pomona.base.errors import SpecError
-from pomona.base.extras import extras_named
+from pomona.base.extras import extras_named, need
 from pomona.base.randomness import stream_key
 from pomona.sweeps.crew import LOOK_SECONDS, RETRIES, Crew
 from pomona.sweeps.plan import Plan, Range, Setting
@@ -47,6 +47,7 @@ def search(plan: Plan, out: str | Path, trials: int, **options: Unpack[Options])
         raise SpecError(f"trials = {trials}: at least 1")
     if not plan.varied or plan.runs:
         raise SpecError("a search needs settings to choose: lists of values, or ranges such as rate = {low, high}")
+    need("optuna")
     folder = Path(out)
     with owned(folder):
         files.write_json(folder / DECLARATION, {"plan": plan.plain, "evaluate": list(options.get("evaluate", ()))})

@@ -107,7 +107,7 @@ def settled(start: Ints, symbol: Ints, parent: Ints, numbers: Ints, values: Ints
                 tally[node] = total[node] = 0
             values[place] = value
             up = Place(parent[place] + 1)
-            tally[up] += counted(np.int64(value))
+            tally[up] += counted(int(np.int64(value)))
             total[up] += value
         tally[0] = total[0] = 0
 

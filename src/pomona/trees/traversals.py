@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from pomona.base.arrays import Ints
 from pomona.base.compiled import compiled
+from pomona.base.letters import Place
 
 
 @compiled
@@ -33,6 +34,8 @@ def first_misplaced(parent: Ints, start: Ints) -> int:
     The parents of open nodes wait on a stack, the next one on top: a node that waits longer than the one it covers
     crosses it.
     """
+    if _is_post_order(parent, start):
+        return -1
     waiting = np.empty(len(parent) + 1, np.int64)
     for tree in range(len(start) - 1):
         first, root = start[tree], start[tree + 1] - 1 - start[tree]
@@ -49,6 +52,31 @@ def first_misplaced(parent: Ints, start: Ints) -> int:
         if parent[first + root] != -1:
             return int(first + root)
     return -1
+
+
+@compiled
+def _is_post_order(parent: Ints, start: Ints) -> bool:
+    """Whether the parent of each node is the node after it, or on the path from there to the root. Backwards, and
+    without branches that depend on the tree; the stack above finds the node."""
+    longest = 0
+    for tree in range(len(start) - 1):
+        longest = max(longest, start[tree + 1] - start[tree])
+    depth = np.empty(longest + 1, np.int64)  # edges to the root
+    path = np.empty(longest + 1, np.int64)  # from the root to the last node, by depth
+    for tree in range(len(start) - 1):
+        first, root = start[tree], start[tree + 1] - 1 - start[tree]
+        right = parent[first + root] == -1
+        depth[root], path[0], deepest = 0, root, 0
+        for node in range(root - 1, -1, -1):
+            up = np.int64(parent[Place(first + node)])
+            inside = (up > node) & (up <= root)
+            above = depth[Place(up if inside else root)]
+            right &= inside & (above <= deepest) & (path[Place(above)] == up)
+            deepest = above + 1
+            depth[Place(node)], path[Place(deepest)] = deepest, node
+        if not right:
+            return False
+    return True
 
 
 @compiled

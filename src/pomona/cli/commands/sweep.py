@@ -219,9 +219,11 @@ def _values(pair: str) -> tuple[str, Any]:
 
 
 def _slurm(plan: Plan, out: Path, how: dict[str, Any], asked: Any, *, dry_run: bool) -> None:
+    from pomona.base.extras import need
     from pomona.sweeps.on_slurm import script, submit
     from pomona.sweeps.sweep import missing
 
+    need("submitit")
     orders = missing(plan, out, **how)
     if not orders:
         terminal.out.print(f"All runs in {terminal.plain(out)} are finished.")
