@@ -26,9 +26,7 @@ chromium:
 
 conformance: $(READY)
 	@command -v eprover > /dev/null || (apt-get update -qq && apt-get install -y -qq eprover) || echo "the E prover is missing: apt-get install eprover"
-	@command -v slurmctld > /dev/null || command -v /usr/sbin/slurmctld > /dev/null || \
-	  echo "NOT RUN: sweeps on a real Slurm. There is none here: apt-get install slurm-wlm munge"
-	$(BIN)/python -m pytest -m conformance -rs
+	$(BIN)/python -m pytest -m conformance
 
 # Kills, faults, mutated files, races and equal bits: about 15 minutes on one core. For an hour of one part:
 # .venv/bin/python -m campaign kills --seconds 3600
