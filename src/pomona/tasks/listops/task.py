@@ -343,10 +343,10 @@ def _tokens(
             tokens[end] = closing if closes else token
             end += _1
             node += not opens
-            level += np.int64(opens) - np.int64(closes)
+            level += int(opens) - int(closes)
             outer = left[Place(level)]
             rest = (outer if closes else rest) - 1
-            rest = 2 + np.int64(product >> _32) if opens else rest
+            rest = 2 + int(np.int64(product >> _32)) if opens else rest
             left[Place(level)] = rest
             state = state if closes else state + gamma
             word = word if closes else following
