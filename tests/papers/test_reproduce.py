@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import shutil
 from itertools import chain
 
 import numpy as np
@@ -19,6 +20,7 @@ from pomona.evaluation.subjects import evaluate
 from pomona.papers.listops_2018.paper import best_on_dev
 from pomona.papers.listops_2018.recipes import PRINTED
 from pomona.papers.listops_2018.recipes import recipes as listops_recipes
+from pomona.papers.records import joined, record, training
 from pomona.papers.reproduce import PAPERS, Paper, reproduce
 from pomona.training.predictions import Predictions
 from pomona.training.recipe import Recipe
@@ -209,6 +211,46 @@ def small_paper(monkeypatch, tmp_path):
     monkeypatch.setenv("POMONA_DATA", str(tmp_path / "data"))
     yield "small_2026"
     PAPERS._entries.pop("small_2026", None)
+
+
+@pytest.fixture
+def seeded_paper():
+    """A paper of one row, whose runs are told apart by their seeds and kept as records."""
+    sizes = {"train": 60, "dev": 20, "test": 20}
+
+    @PAPERS.add("seeded_2026")
+    @dataclasses.dataclass(frozen=True)
+    class Seeded(Paper):
+        """A paper for these tests."""
+
+        title = "Seeded"
+        places = ("Table 1",)
+        seeds = 1
+
+        def measure(self, plan):
+            shared = Recipe("lstm", {"width": 4}, data_settings=sizes, epochs=1, dev_rows=20)
+            recipes = [dataclasses.replace(shared, seed=seed) for seed in range(type(self).seeds)]
+            runs = [plan.run(recipe, f"row-{recipe.seed}", {}) for recipe in recipes]
+            now = [record(run, "Row") for run in runs if run is not None]
+            found = joined(plan.known.get("Row", []), recipes, now)
+            cell = plan.cell("Table 1", "Row", "dev", None, [entry["dev"] for entry in found])
+            return {"cells": [{**cell, **training(recipes[0], found)}], "runs": now}
+
+    yield Seeded
+    PAPERS._entries.pop("seeded_2026", None)
+
+
+def test_a_row_is_completed_where_the_folders_of_its_runs_are_gone(seeded_paper, tmp_path):
+    ask = {"out": tmp_path / "results.json", "folder": tmp_path / "runs"}
+    first = reproduce("seeded_2026", **ask)
+    shutil.rmtree(tmp_path / "runs")
+    seeded_paper.seeds = 2
+    both = reproduce("seeded_2026", **ask, skip_recorded=True)
+    assert [path.name for path in (tmp_path / "runs").rglob("row-*")] == ["row-1"]
+    assert both["cells"][0]["runs"] == len(both["runs"]) == 2
+    assert first["runs"][0] in both["runs"]
+    reproduce("seeded_2026", **ask)  # without it, what has a record but no folder is trained anew
+    assert sorted(path.name for path in (tmp_path / "runs").rglob("row-*")) == ["row-0", "row-1"]
 
 
 def test_a_missing_file_is_named_before_anything_is_trained(small_paper, tmp_path):

@@ -41,6 +41,11 @@ def joined(known: Iterable[Record], recipes: Sequence[Recipe], now: Sequence[Rec
     return [by_recipe[recipe.key] for recipe in recipes if recipe.key in by_recipe]
 
 
+def recorded(entries: Iterable[Record]) -> frozenset[str]:
+    """The keys of the recipes that these records are of."""
+    return frozenset(recipe.key for entry in entries if (recipe := _recipe(entry)) is not None)
+
+
 def _recipe(entry: Mapping[str, Any]) -> Recipe | None:
     """The recipe of a record; None if it has none that is readable today."""
     try:

@@ -18,7 +18,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, ClassVar, Literal, TypedDict, Unpack, get_args
@@ -32,6 +32,7 @@ from pomona.evaluation.measure import with_measures
 from pomona.evaluation.records import keep, kept_evaluations
 from pomona.evaluation.subjects import Reading, answer, evaluate_answered
 from pomona.papers.claims import Claim
+from pomona.papers.records import recorded
 from pomona.papers.results import Cell as Cell
 from pomona.papers.results import held, known_records, merged, read_results
 from pomona.papers.side_by_side import Elsewhere, Leave, Work, all_pieces
@@ -56,6 +57,7 @@ class Options(TypedDict, total=False):
     folder: str | Path
     threads: int
     train_missing: bool
+    skip_recorded: bool
     say: Say
 
 
@@ -70,6 +72,7 @@ class Plan:
     folder: str | Path = "runs"
     threads: int = 1
     train_missing: bool = True
+    skip_recorded: bool = False  # train no run that `known` has a record of
     say: Say = field(default=lambda text: None, repr=False, compare=False)
     leave: Leave | None = field(default=None, repr=False, compare=False)  # what becomes of missing pieces of work
     known: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict, repr=False)  # row: records of old runs
@@ -121,12 +124,20 @@ class Plan:
         if run is not None and run.recipe != recipe:
             raise RunError(f"{folder} holds a run of another recipe; move it away, or name another folder for the runs")
         trained = run is not None and run.finished
-        if not trained and not (train and self.train_missing):
+        if not trained and not (train and self._may_train(recipe)):
             return None
         evaluated = run is not None and trained and all(test in run.scores for test in tests)
         if self.done(name, evaluated, partial(self._finish, recipe, folder, tests, measures)):
             return Run.read(folder)
         return None
+
+    def _may_train(self, recipe: Recipe) -> bool:
+        return self.train_missing and not (self.skip_recorded and recipe.key in self._recorded)
+
+    @cached_property
+    def _recorded(self) -> frozenset[str]:
+        """The keys of the recipes that have a record."""
+        return recorded(entry for some in self.known.values() for entry in some)
 
     def done(self, name: str, already: bool, work: Work) -> bool:
         """Whether a piece of work of this paper is done: already, or now; or it is left to another process.
@@ -234,7 +245,8 @@ def reproduce(
     same cells at the end. Of those that fail, `failed` has the errors; it is not written.
 
     Options are fields of Plan: `budget`; `where` ("Table 1", ...) and `rows`, which limit what is trained now; `folder`
-    of the runs; `threads`; `train_missing=False` to measure only what is trained already; `say`, for progress.
+    of the runs; `threads`; `train_missing=False` to measure only what is trained already; `skip_recorded`, to train only
+    runs of which `out` has no record, where the runs of earlier calls are no longer here; `say`, for progress.
     """
     plan = Plan(paper, **options)
     if plan.budget not in BUDGETS:

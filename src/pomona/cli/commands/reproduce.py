@@ -34,13 +34,17 @@ def reproduce(
     at_once: AtOnce = None,
     address: Address = "",
     no_train: Annotated[bool, typer.Option("--no-train", help="Train no missing runs: show finished ones.")] = False,
+    skip_recorded: Annotated[
+        bool, typer.Option("--skip-recorded", help="Train no run of which the results file has a record.")
+    ] = False,
     imports: Import = None,
     as_json: AsJson = False,
 ) -> None:
     """Train the models of a paper's tables and figures, resume unfinished runs, and compare with the printed numbers.
 
     The same command resumes. Runs are trained one after the other; with --on local or --on ray, all that are missing
-    are trained side by side, with the same numbers.
+    are trained side by side, with the same numbers. A results file keeps the records of its runs: where their folders
+    are gone, --skip-recorded completes a row instead of training it anew.
 
     Example: [bold]pomona reproduce listops_2018 --budget smoke --on local[/bold]
     """
@@ -67,6 +71,7 @@ def reproduce(
             out=out,
             elsewhere=elsewhere,
             train_missing=not no_train,
+            skip_recorded=skip_recorded,
             say=lambda text: terminal.err.print(terminal.plain(text)),
         )
     except KeyboardInterrupt:
