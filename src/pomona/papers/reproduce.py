@@ -245,8 +245,8 @@ def reproduce(
     same cells at the end. Of those that fail, `failed` has the errors; it is not written.
 
     Options are fields of Plan: `budget`; `where` ("Table 1", ...) and `rows`, which limit what is trained now; `folder`
-    of the runs; `threads`; `train_missing=False` to measure only what is trained already; `skip_recorded`, to train only
-    runs of which `out` has no record, where the runs of earlier calls are no longer here; `say`, for progress.
+    of the runs; `threads`; `train_missing=False` to measure only what is trained already; `skip_recorded`, to train no
+    run of which `out` has a record, where the folders of earlier runs are gone; `say`, for progress.
     """
     plan = Plan(paper, **options)
     if plan.budget not in BUDGETS:
