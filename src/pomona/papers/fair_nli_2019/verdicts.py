@@ -16,10 +16,16 @@ from pomona.papers.claims import (
     sentence,
     shown,
 )
-from pomona.papers.fair_nli_2019.recipes import PRINTED, RATIOS
+from pomona.papers.fair_nli_2019.recipes import (
+    ALIGNED,
+    EASIEST,
+    LONGER,
+    PRINTED,
+    RATIOS,
+    STANDARD,
+    longer_column,
+)
 
-STANDARD = ("CBoW", "TreeNN", "LSTM encoder", "Attention LSTM")
-ALIGNED = ("CompTreeNN", "CompTreeNTN")
 PERFECT = 95.0  # what counts as solving the easiest setting
 FAILING = max(PRINTED[row][2][0] for row in STANDARD)  # the highest test accuracy that the paper calls failing
 
@@ -49,6 +55,9 @@ def _rising(rows: Sequence[str], printed: str, goal: float, *, at_least: bool) -
     def judge(measured: Measured) -> Finding:
         columns = [f"test at rho {ratio}" for ratio in RATIOS.values()]
         cells = {row: [measured.cell("Figure 5", row, column) for column in columns] for row in rows}
+        longer = {row: measured.cell("Figure 5", row, longer_column()) for row in rows}
+        for row, some in cells.items():  # of two trainings at the last ratio the longer one counts
+            some[-1] = longer[row] or some[-1]
         ends = {row: (some[0], some[-1]) for row, some in cells.items()}
         known = {row: (first, last) for row, (first, last) in ends.items() if first is not None and last is not None}
         if len(known) < len(rows):
@@ -63,9 +72,11 @@ def _rising(rows: Sequence[str], printed: str, goal: float, *, at_least: bool) -
         every = [cell for some in cells.values() for cell in some]
         runs = min(cell["runs"] for cell in every if cell is not None)
         missing = sum(cell is None for cell in every)
+        long = [row for row, cell in longer.items() if cell is not None]
+        more = f"{', '.join(long)} with {LONGER} times the pairs at {EASIEST}" if long else ""
         reason = f"From rho 0 to 3/4, {runs} or more runs each; {goal:g} and above counts as perfect"
         between = f"{missing} of {len(every)} points in between have not been run" if missing else ""
-        return Finding(printed, ours, verdict, sentence(reason, between, *doubts))
+        return Finding(printed, ours, verdict, sentence(reason, more, between, *doubts))
 
     says = "aligned trees ascend to perfect performance with redundancy" if at_least else (
         "the standard models stay undistinguished with redundancy"
