@@ -120,7 +120,9 @@ def _reproduced() -> str:
 
 
 def _listed(claims: list[str]) -> str:
-    return "; ".join(claims) or "none"
+    """Up to three by their words, so that a line stays a line; the paper's page has all."""
+    more = [f"and {len(claims) - 3} more"] if len(claims) > 3 else []
+    return "; ".join(claims[:3] + more) or "none"
 
 
 def _verdicts(paper: str) -> str:
