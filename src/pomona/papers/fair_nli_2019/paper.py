@@ -72,9 +72,14 @@ def run_of(plan: Plan, trial: Trial, seed: int) -> Run | None:
     recipe = trial.with_seed(seed)
     tests = {"train": partial(_train, recipe), "test": partial(_test, recipe)}
     run = plan.run(recipe, trial.name(seed), tests, train=plan.wants(trial.where, trial.row))
-    if run is None or not plan.done(f"{trial.name(seed)}-inside", "nodes" in run.scores, partial(_look_inside, run)):
+    if run is None:
         return None
-    _look_inside(run)  # what runs of earlier versions lack
+    from pomona.models.model import threads_of
+
+    look = partial(threads_of(plan.threads)(_look_inside), run)
+    if not plan.done(f"{trial.name(seed)}-inside", "nodes" in run.scores, look):
+        return None
+    look()  # what runs of earlier versions lack
     return run
 
 
