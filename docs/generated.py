@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import paper_tables
 import reference
 from pomona.base.files import replacing
 from pomona.cli.catalogue import listing
@@ -216,6 +217,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "papers": lambda: _short("papers"),
     "map": _map,
     "reproduced": _reproduced,
+    **paper_tables.BLOCKS,
 }
 MADE_PARTS: dict[str, Callable[[], str]] = {
     "catalogue": _catalogue,

@@ -201,10 +201,16 @@ def test_bad_lists_are_named(gold: Any, words: str, files: dict[str, Path], tmp_
     assert f"line 2: {words}" in str(caught.value)
 
 
-def test_commands_take_the_files_as_they_are(files: dict[str, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_commands_take_the_files_as_they_are(files: dict[str, Path], end: str, tmp_path: Path) -> None:
     def run(*words: str) -> Any:
         return CliRunner().invoke(app, list(map(str, words)))
 
+    if end == "\r\n":  # as a program on Windows saves them
+        unix, files = files, {name: tmp_path / path.name for name, path in files.items()}
+        for name, path in files.items():
+            path.write_bytes(b"\xef\xbb\xbf" + unix[name].read_bytes().replace(b"\n", end.encode()))
+            assert pm.read(path).fingerprint == pm.read(unix[name]).fingerprint
     shown = run("verify", files["train"], "--prover", "z3", "--sample", "5")
     assert shown.exit_code == 0, shown.output
     shown = run("certify", files["train"], "--test", files["test"], "--json")
