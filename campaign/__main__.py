@@ -123,8 +123,8 @@ def _tolls(part: str, home: Path, jobs: list[Job], until: float) -> Iterator[Tol
     from campaign import faults, kills, races, terminals
 
     if part == "terminal":
+        yield terminals.every_argument((time.monotonic() + until) / 2)
         yield terminals.every_name(jobs, until)
-        yield terminals.every_argument(until)
         return
     if part == "races":
         yield from races.all_races(home)

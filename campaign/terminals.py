@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from campaign.jobs import Job, command
+from campaign.fuzzing import load
+from campaign.jobs import Job, command, warm
 from campaign.kills import Toll
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31m[-x][link=http:x]:smile:\u202e\x1b]8;;http:x\x07"
@@ -32,6 +33,7 @@ SECONDS = 120
 def every_argument(until: float) -> Toll:
     """Each command with a hostile text in each argument and each option, the others as short as they can be."""
     toll = Toll()
+    load()
     for arguments in _commands():
         if time.monotonic() > until:
             break
@@ -60,6 +62,7 @@ def every_name(jobs: Iterable[Job], until: float) -> Toll:
     for job in jobs:
         if time.monotonic() > until:
             break
+        warm([job])
         with tempfile.TemporaryDirectory(prefix="pomona-campaign-") as name:
             folder = Path(name)
             job.prepare(folder)
