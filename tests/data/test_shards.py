@@ -21,7 +21,7 @@ from pomona.data.shards import draws, generation
 from pomona.data.shards.digests import whole_fingerprint
 from pomona.data.shards.folder import Shards
 from pomona.data.shards.generation import Plan, generate_shards, write_dataset
-from pomona.data.shards.keys import partitions_for, read_keys, read_starts, write_keys
+from pomona.data.shards.keys import is_whole, partitions_for, read_keys, read_starts, write_keys, write_numbers
 
 SMALL = {"train": 900, "dev": 100, "test": 120}
 TASK = "listops/d20s"
@@ -308,3 +308,19 @@ def test_what_cannot_be_is_said(folder: Path, tmp_path: Path) -> None:
     file = files_of(folder, "train")[0]
     with pytest.raises(FormatError, match="this is a file; name a folder"):
         generate_shards(TASK, file, shards=1, **SMALL)
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_a_damaged_file_that_was_left_is_not_whole(tmp_path: Path, numbers: bool) -> None:
+    """Each bit of a file of keys, or of numbers, is covered: what is not whole is made again."""
+    path = tmp_path / "left"
+    if numbers:
+        write_numbers(path, [np.arange(3), np.arange(2)])
+    else:
+        write_keys(path, np.arange(3), np.array([1, 2**63, 5], np.uint64), 2)
+    content = path.read_bytes()
+    assert is_whole(path, 2, numbers=numbers)
+    assert not is_whole(path, 3, numbers=numbers)
+    for at in range(len(content)):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1 :])
+        assert not is_whole(path, 2, numbers=numbers)
