@@ -19,6 +19,7 @@ from pomona.representations.tre.recursion import Parameters, Parts
 if TYPE_CHECKING:
     import torch
 
+FAILURES = (ArithmeticError, AttributeError, IndexError, RuntimeError, TypeError, ValueError)  # of the user's own code
 PREFIX = "module."  # before the names of a module's parameters: solvers know "maps" and "scale" as their own
 
 
@@ -89,7 +90,7 @@ class TorchComposition:
                 whole = torch.func.functional_call(self.module, named, tuple(parts))
             else:
                 whole = self.call(*parts)
-        except (TypeError, ValueError, RuntimeError, AttributeError, IndexError, NotImplementedError) as error:
+        except FAILURES as error:
             raise MeasureError(_failed(f"the composition {self.name!r}", error, parts)) from error
         if not isinstance(whole, torch.Tensor) or whole.shape != parts[0].shape:
             raise MeasureError(
@@ -151,7 +152,7 @@ class TorchDistance:
         wanted = torch.from_numpy(np.asarray(targets, np.float64)).reshape(-1, *self.shape)
         try:
             values = self.call(predictions.reshape(-1, *self.shape), wanted)
-        except (TypeError, ValueError, RuntimeError, AttributeError, IndexError, NotImplementedError) as error:
+        except FAILURES as error:
             raise MeasureError(_failed(f"the {self.name}", error, (predictions, wanted))) from error
         if not isinstance(values, torch.Tensor) or values.shape != (len(wanted),):
             raise MeasureError(

@@ -13,11 +13,22 @@ import numpy as np
 
 from pomona.base.arrays import Floats, Ints
 from pomona.base.compiled import compiled, summed
-from pomona.base.errors import MeasureError
+from pomona.base.errors import MeasureError, SpecError
 from pomona.representations.tre.derivations import Derivations
 from pomona.representations.tre.inputs import array_of
 
 LARGEST = 1e100  # numbers of representations; the squares of larger ones leave no room for sums
+
+
+def check_seed(seed: Any) -> None:
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise SpecError(f"seed is a whole number, 0 or more; got {seed!r}.")
+
+
+def generator(seed: Any) -> np.random.Generator:
+    """Random numbers from a seed."""
+    check_seed(seed)
+    return np.random.default_rng(seed)
 
 
 class Moments(NamedTuple):

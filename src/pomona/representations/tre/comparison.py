@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pomona.base.errors import MeasureError, SpecError
+from pomona.representations.tre.checks import generator
 from pomona.representations.tre.fit import TreFit
 
 
@@ -41,7 +42,7 @@ def compare_fits(first: TreFit, second: TreFit, samples: int = 2000, seed: int =
     change = first.per_item - second.per_item
     group = np.unique(first.derivations.root, return_inverse=True)[1].ravel()
     sums, sizes = np.bincount(group, change), np.bincount(group).astype(np.float64)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     observed = float(change.mean())
     means = np.empty(samples)
     flipped = np.empty(samples)

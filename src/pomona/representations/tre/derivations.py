@@ -74,9 +74,9 @@ class Derivations:
             return Derivations.from_forest(source)
         if hasattr(source, "columns") and hasattr(source, "to_dict"):  # a data frame of attributes
             return Derivations.from_attributes({name: source[name] for name in source.columns})
-        if isinstance(source, Mapping):
+        if isinstance(source, Mapping) and not hasattr(source, "toarray"):
             return Derivations.from_attributes(source)
-        if hasattr(source, "detach"):
+        if hasattr(source, "detach") or hasattr(source, "toarray"):
             source = array_of(source, "derivations")
         if isinstance(source, np.ndarray) and source.ndim == 2:
             return Derivations.from_attributes({position: source[:, position] for position in range(source.shape[1])})
@@ -101,7 +101,7 @@ class Derivations:
         if not columns:
             raise MeasureError("no attribute columns: give at least two, each with one value for each row.")
         values = {name: np.asarray(column) for name, column in columns.items()}
-        lengths = {name: len(column) for name, column in values.items()}
+        lengths = {name: len(column) if column.ndim else 0 for name, column in values.items()}
         if len(set(lengths.values())) != 1 or min(lengths.values()) == 0:
             raise MeasureError(f"attribute columns must have one value for each row; their lengths are {lengths}.")
         items, width = next(iter(lengths.values())), len(values)

@@ -31,6 +31,7 @@ from pomona.base.plots import Drawing
 from pomona.representations.tre import significance
 from pomona.representations.tre import verdict as verdicts
 from pomona.representations.tre.bounds import bound_of, notes_on
+from pomona.representations.tre.checks import check_seed
 from pomona.representations.tre.distances import DISTANCES
 from pomona.representations.tre.fitted import FittedModel
 from pomona.representations.tre.inputs import Messages
@@ -147,6 +148,7 @@ def tre(
 
 def fit_layers(layers: Sequence[Layer], problem: Problem, *, seed: int = 0) -> list[TreFit]:
     """Fit every layer to the same derivations, with bounds; the notes are not issued as warnings."""
+    check_seed(seed)
     solutions = solve(layers, problem, seed=seed)
     return [_fit_of(layer, problem, solution, seed) for layer, solution in zip(layers, solutions, strict=True)]
 

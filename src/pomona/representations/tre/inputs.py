@@ -34,7 +34,8 @@ def array_of(source: Any, what: str = "representations") -> npt.NDArray[Any]:
         return _from_frame(source, what)
     if isinstance(source, np.ma.MaskedArray) and np.ma.is_masked(source):
         raise MeasureError(f"the {what} have masked numbers. Fill them in or drop these rows first.")
-    if not isinstance(source, np.ndarray) and not hasattr(source, "__array__") and isinstance(source, Iterable):
+    plain = isinstance(source, np.ndarray | memoryview) or hasattr(source, "__array__")
+    if not plain and isinstance(source, Iterable):
         source = [_part(part, what) for part in source]
     try:
         array = np.asarray(source)
@@ -65,7 +66,7 @@ def _refuse_what_is_no_array(source: Any, what: str) -> None:
             '    pm.tre(output.last_hidden_state, derivations, pool="mean", mask=attention_mask)\n'
             '    pm.representations.tre_layers(output.hidden_states, derivations, pool="mean", mask=attention_mask)'
         )
-    if isinstance(source, Mapping):
+    if isinstance(source, Mapping) and not hasattr(source, "toarray"):  # SciPy's dok_matrix is a dict
         raise MeasureError(
             f"{what} are one array, got a mapping with {len(source)} entries. Choose one of them, or measure all with\n"
             f"    pm.representations.tre_layers(layers, derivations)"

@@ -50,6 +50,23 @@ def _independent_columns(design: Design) -> Ints:
 
 
 @compiled
+def least_values(matrices: Floats, Y: Floats, tolerance: float) -> FloatArray:
+    """What some lexicon reaches at each of many matrices [points, items, columns]; columns may depend on each other."""
+    values = np.empty(len(matrices))
+    for point in range(len(matrices)):
+        X = np.ascontiguousarray(matrices[point])
+        normal = X.T @ X
+        top = np.trace(normal)
+        lexicon = np.zeros((X.shape[1], Y.shape[1]))
+        if top > 0.0:
+            for k in range(len(normal)):
+                normal[k, k] += 1e-12 * top
+            lexicon, _ = _interior_point(X, Y, np.linalg.solve(normal, X.T @ Y), tolerance)
+        values[point] = np.abs(Y - X @ lexicon).sum()
+    return values
+
+
+@compiled
 def _interior_point(X: Floats, Y: Floats, start: Floats, tolerance: float) -> tuple[FloatArray, FloatArray]:
     """Follow one path for each column of Y. In the dual, a = (1 + w) / 2 lies in (0, 1) and s = 1 - a is its slack."""
     n, p = X.shape

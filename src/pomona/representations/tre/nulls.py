@@ -16,7 +16,7 @@ from itertools import islice
 import numpy as np
 
 from pomona.base.arrays import Floats, Ints
-from pomona.base.compiled import compiled
+from pomona.base.compiled import summed
 from pomona.representations.tre.additive import fit_linear
 from pomona.representations.tre.compositions import Add
 from pomona.representations.tre.cosine import fit_cosine
@@ -101,7 +101,7 @@ class _Absolute:
         return float(_reweighted(design.first, design.column, design.weight, rows, start, self.floor)) / len(rows)
 
 
-@compiled
+@summed
 def _reweighted(first: Ints, column: Ints, weight: Floats, targets: Floats, start: Floats, floor: Floats) -> float:
     """The sum of |y - C e| over all coordinates, at the best iterate of each."""
     items, columns = len(targets), len(start)
@@ -131,15 +131,14 @@ def _reweighted(first: Ints, column: Ints, weight: Floats, targets: Floats, star
                     own = scale * weight[entry]
                     k = column[entry]
                     lexicon[k] += own * targets[i, j]
-                    for other in range(first[i], entry + 1):
-                        m = column[other]
-                        gram[max(k, m), min(k, m)] += own * weight[other]
+                    for other in range(first[i], entry + 1):  # the columns of a row come sorted
+                        gram[k, column[other]] += own * weight[other]
             _solve_positive(gram, lexicon)
         total += best
     return total
 
 
-@compiled
+@summed
 def _solve_positive(gram: Floats, right: Floats) -> None:
     """Cholesky in place on the lower triangle, with a ridge for directions that the data do not determine."""
     size = len(right)
@@ -147,17 +146,20 @@ def _solve_positive(gram: Floats, right: Floats) -> None:
     for k in range(size):
         top = max(top, gram[k, k])
     for k in range(size):
-        gram[k, k] += 1e-12 * top
-        for m in range(k + 1):
-            left = gram[k, m]
-            for i in range(m):
-                left -= gram[k, i] * gram[m, i]
-            gram[k, m] = left / gram[m, m] if m < k else np.sqrt(max(left, 1e-300))
-    for k in range(size):
+        row = gram[k]
+        row[k] += 1e-12 * top
         for m in range(k):
-            right[k] -= gram[k, m] * right[m]
-        right[k] /= gram[k, k]
+            other, left = gram[m], row[m]
+            for i in range(m):
+                left -= row[i] * other[i]
+            row[m] = left * other[m]  # the diagonal holds inverses
+        left, rest = row[k], right[k]
+        for i in range(k):
+            left -= row[i] * row[i]
+            rest -= row[i] * right[i]
+        row[k] = 1.0 / np.sqrt(max(left, 1e-300))
+        right[k] = rest * row[k]
     for k in range(size - 1, -1, -1):
-        for m in range(k + 1, size):
-            right[k] -= gram[m, k] * right[m]
-        right[k] /= gram[k, k]
+        right[k] *= gram[k, k]
+        for m in range(k):
+            right[m] -= gram[k, m] * right[k]

@@ -18,7 +18,9 @@ from pomona.representations.tre.additive import fit_linear
 from pomona.representations.tre.cells import Chart, Paths, Squares, bases, certify, grid
 from pomona.representations.tre.design import Design, FloatArray
 from pomona.representations.tre.distances import L1, Distance, SqL2
+from pomona.representations.tre.least_deviations import least_values
 from pomona.representations.tre.multistart import Point, best_of_many
+from pomona.representations.tre.together import shrink_together
 
 POINTS = 384  # of the grid
 ENTRIES = 60_000_000  # the largest number of matrix entries that a grid may compute
@@ -29,6 +31,8 @@ RAYS = 72  # directions of the free numbers from zero to infinity
 SIZES = (1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e3)  # and their sizes
 FEW, TRIED_OF_FEW, POLISHED_OF_FEW = 300, 48, 24  # the same of representations with so few numbers
 EVALUATIONS = 160  # of the function of the free numbers, for each polished point
+LARGEST = 1e7  # of the numbers of a point
+CONTROLLED = 1e-7  # a direction of the predictions with a smaller share than this is not used while points move
 SHARE = 0.009  # how closely the minimum is to be proved, a little less than `optimal` asks
 BOXES = {0: 100, 1: 4000, 2: 500}  # the largest number of boxes, by the number of variables that matter
 SMALL, DRAWN, DRAWN_FROM = 1000, 8, 32  # up to so many numbers, more starts of `diagonal`, drawn from the best points
@@ -45,7 +49,7 @@ class Projected:
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class Search:
     """One function of the free numbers: the least distance of all lexicons to some coordinates."""
 
     paths: Paths
@@ -70,22 +74,49 @@ class _Search:
         return float(fit.per_item.sum()), fit.lexicon * scale[:, None]
 
     def value(self, numbers: FloatArray) -> float:
-        if not np.isfinite(numbers).all() or np.abs(numbers).max() > 1e7:
+        if not np.isfinite(numbers).all() or np.abs(numbers).max() > LARGEST:
             return np.inf
         try:
             return self.lexicon(numbers)[0]
         except np.linalg.LinAlgError:
             return np.inf
 
-    def polished(self, numbers: FloatArray) -> tuple[float, FloatArray]:
-        """Nelder and Mead's search: the function has corners under l1, and where rank is lost."""
-        from scipy.optimize import minimize
+    def values(self, points: FloatArray) -> FloatArray:
+        """The same at many points; where the problem is small all at once, and a little too high near lost rank."""
+        if self.targets.size > FEW or self.distance.name not in CONVERGING:
+            return np.array([self.value(point) for point in points])
+        found = np.full(len(points), np.inf)
+        near = np.flatnonzero((np.abs(points) <= LARGEST).all(axis=1))
+        matrices = _even_matrices(self.paths, points[near])
+        if self.distance.name == "l1":
+            found[near] = self._absolute(matrices[:, self.paths.group], points[near])
+            return found
+        squares = Squares.of(self.paths, self.targets, together=True)
+        left, stretch, _ = np.linalg.svd(matrices * squares.weight[:, None], full_matrices=False)
+        kept = stretch > CONTROLLED * np.maximum(stretch[:, :1], 1e-300)
+        found[near] = squares.errors(left * kept[:, None]).sum(axis=1) + squares.within.sum()
+        return found
 
-        size = max(float(np.abs(numbers).max()), 1e-6)
-        simplex = np.vstack([numbers, numbers + 0.05 * size * np.eye(len(numbers))])
-        settings = {"initial_simplex": simplex, "maxfev": EVALUATIONS, "xatol": 1e-9 * size, "fatol": 1e-12}
-        found = minimize(self.value, numbers, method="Nelder-Mead", options=settings)
-        return float(found.fun), np.asarray(found.x)
+    def _absolute(self, matrices: FloatArray, points: FloatArray) -> FloatArray:
+        """Under l1; where a matrix cannot be solved it is halved out of the batch, and its point fitted alone."""
+        try:
+            return least_values(matrices, self.targets, 1e-9)
+        except np.linalg.LinAlgError:
+            if len(points) == 1:
+                return np.array([self.value(points[0])])
+            half = len(points) // 2
+            return np.concatenate(
+                [self._absolute(matrices[:half], points[:half]), self._absolute(matrices[half:], points[half:])]
+            )
+
+
+def _even_matrices(paths: Paths, points: FloatArray) -> FloatArray:
+    """The matrix from lexicon to predictions at each point, [points, derivations, parts], with columns of size 1."""
+    matrices = np.zeros((paths.shape[0] * paths.shape[1], len(points)))
+    weights = np.prod(points[:, None, :] ** paths.exponent, axis=2)
+    np.add.at(matrices, paths.row * paths.shape[1] + paths.column, weights.T)
+    filled = matrices.T.reshape(len(points), *paths.shape)
+    return np.asarray(filled / np.maximum(np.sqrt((filled**2).sum(axis=1, keepdims=True)), 1e-300))
 
 
 def project(paths: Paths, targets: FloatArray, distance: Distance, *, diagonal: bool) -> Projected | None:
@@ -116,7 +147,7 @@ def project(paths: Paths, targets: FloatArray, distance: Distance, *, diagonal: 
             return Projected(found + known[-1:] if found else known, None, settled=bool(found))
     elif diagonal:
         return Projected(_starts(paths, rows, numbers, values, diagonal), None, settled=False)
-    search = _Search(paths, targets, distance)
+    search = Search(paths, targets, distance)
     best, lower = _candidates(search, numbers, values[:, 0]), None
     if exact:
         best, lower = _proved(charts, squares, search, best)
@@ -149,7 +180,7 @@ def _ray_values(paths: Paths, squares: Squares) -> tuple[FloatArray, FloatArray]
     return numbers, squares.joined(squares.errors(bases(filled)))
 
 
-def _candidates(search: _Search, numbers: FloatArray, values: FloatArray) -> list[tuple[float, FloatArray]]:
+def _candidates(search: Search, numbers: FloatArray, values: FloatArray) -> list[tuple[float, FloatArray]]:
     """The best points of the grid, not too near each other, polished; the best first."""
     # Squared error is a guide to other distances; on few numbers, l1 tries every point of the grid itself.
     few = search.targets.size <= FEW
@@ -158,13 +189,16 @@ def _candidates(search: _Search, numbers: FloatArray, values: FloatArray) -> lis
     ordered = _in_order(numbers, values)
     chosen = [at for _, at in (ordered if everywhere else _spaced(ordered, most - 1))]
     chosen.append(np.ones(numbers.shape[1]))  # addition
-    tried = sorted(((search.value(at), at) for at in chosen), key=lambda pair: pair[0])
+    tried = _in_order(np.array(chosen), search.values(np.array(chosen)))
     if everywhere:
         tried = _spaced(tried, ends)
     if search.distance.name not in CONVERGING:
         return tried[:ends]  # a descent over lexicon and numbers together polishes these
-    found = [search.polished(at) for _, at in tried[:ends]]
-    return sorted(found + tried[:ends], key=lambda pair: pair[0])[:ends]
+    # Nelder and Mead's search: the function has corners under l1, and where rank is lost
+    begun = np.array([at for _, at in tried[:ends]])
+    _, ended = shrink_together(search.values, begun, EVALUATIONS)
+    found = [(search.value(at), at) for at in [*ended, *begun]]
+    return sorted(found, key=lambda pair: pair[0])[:ends]
 
 
 def _in_order(numbers: FloatArray, values: FloatArray) -> list[tuple[float, FloatArray]]:
@@ -189,7 +223,7 @@ def _apart(first: FloatArray, second: FloatArray) -> float:
 
 
 def _proved(
-    charts: list[Chart], squares: Squares, search: _Search, best: list[tuple[float, FloatArray]]
+    charts: list[Chart], squares: Squares, search: Search, best: list[tuple[float, FloatArray]]
 ) -> tuple[list[tuple[float, FloatArray]], float | None]:
     """Certify the best point; if a box holds a better one, polish that."""
     variables = max(int(chart.varying.sum()) for chart in charts)
@@ -199,12 +233,13 @@ def _proved(
     known = np.array([max(best[0][0] - inside, 0.0)])
     proof = certify(charts, squares, known, SHARE, BOXES[variables])
     if np.isfinite(proof.numbers).all() and proof.best[0] < best[0][0] * (1.0 - 1e-9):
-        better = search.polished(proof.numbers[0])
-        best = sorted([better, (search.value(proof.numbers[0]), proof.numbers[0]), *best], key=lambda pair: pair[0])
+        better = shrink_together(search.values, proof.numbers[:1], EVALUATIONS)[1][0]
+        found = [(search.value(at), at) for at in (better, proof.numbers[0])]
+        best = sorted([*found, *best], key=lambda pair: pair[0])
     return best, float(proof.lower.sum())
 
 
-def _weighted_point(search: _Search, numbers: FloatArray) -> Point:
+def _weighted_point(search: Search, numbers: FloatArray) -> Point:
     return search.lexicon(numbers)[1], {"maps": numbers.reshape(-1, 1, 1).copy()}
 
 
@@ -217,7 +252,7 @@ def _each_coordinate(
     lexicon, scale = np.zeros((paths.shape[1], width)), np.ones((paths.exponent.shape[1], width))
     lower: float | None = 0.0
     for j in range(width):
-        search = _Search(paths, np.ascontiguousarray(targets[:, j : j + 1]), distance)
+        search = Search(paths, np.ascontiguousarray(targets[:, j : j + 1]), distance)
         best = _candidates(search, numbers, values[:, j])
         if distance.name == "sql2":
             own = Squares(squares.rows[:, j : j + 1], squares.weight, squares.within[j : j + 1], True)
@@ -231,7 +266,7 @@ def _each_coordinate(
 def _starts(paths: Paths, rows: FloatArray, numbers: FloatArray, values: FloatArray, diagonal: bool) -> list[Point]:
     """Points of the grid with the best squared error, and the lexicon that reaches it."""
     if not diagonal:
-        search = _Search(paths, rows, SqL2())
+        search = Search(paths, rows, SqL2())
         return [_weighted_point(search, at) for _, at in _spaced(_in_order(numbers, values[:, 0]), TRIED_OF_FEW)]
     order = np.argsort(values, axis=0, kind="stable")
     together = np.argsort(values.sum(axis=1), kind="stable")
@@ -244,7 +279,7 @@ def _starts(paths: Paths, rows: FloatArray, numbers: FloatArray, values: FloatAr
         scale = np.ascontiguousarray(numbers[which].T)
         lexicon = np.zeros((paths.shape[1], width))
         for j in range(width):
-            search = _Search(paths, np.ascontiguousarray(rows[:, j : j + 1]), SqL2())
+            search = Search(paths, np.ascontiguousarray(rows[:, j : j + 1]), SqL2())
             lexicon[:, j] = search.lexicon(scale[:, j])[1][:, 0]
         starts.append((lexicon, {"scale": scale}))
     return starts

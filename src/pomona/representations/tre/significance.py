@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from pomona.base.errors import MeasureError, SpecError
-from pomona.representations.tre.checks import is_constant
+from pomona.representations.tre.checks import generator, is_constant
 from pomona.representations.tre.compositions import Add, predict
 from pomona.representations.tre.derivations import Derivations
 from pomona.representations.tre.design import FloatArray
@@ -114,7 +114,7 @@ def shuffle_test(fitted: FittedModel, shuffles: int = 1000, seed: int = 0, stop:
         raise SpecError(f"stop must be 1 or more, or None to run all shuffles, got {stop}.")
     if is_constant(fitted.rows):
         return ShuffleTest(fitted.score, float("nan"), np.full(shuffles, fitted.score), CONSTANT)
-    observed, scores = null_scores(fitted, np.random.default_rng(seed))
+    observed, scores = null_scores(fitted, generator(seed))
     # A shuffle that ties with the observed score up to rounding counts against it.
     level = observed + 1e-9 * max(1.0, abs(observed))
     null: list[float] = []
@@ -147,7 +147,7 @@ def normalized(fitted: FittedModel, baseline: str = "shuffle", shuffles: int = 1
 
 def heldout(fitted: FittedModel, folds: int = 10, seed: int = 0) -> HeldOut:
     """Cross-validation over distinct derivations; every primitive of a tested derivation occurs in training."""
-    fold = coverage_folds(fitted.derivations, folds, np.random.default_rng(seed))
+    fold = coverage_folds(fitted.derivations, folds, generator(seed))
     if (fold < 0).all():
         raise MeasureError(
             f"no derivation can be held out: each of the {fitted.derivations.distinct} has a primitive of its own."
@@ -218,7 +218,7 @@ def bootstrap(
     order = np.argsort(group, kind="stable")
     members = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
     targets = fitted.rows
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     scores = np.empty(samples)
     for sample in range(samples):
         chosen = rng.integers(len(members), size=len(members))

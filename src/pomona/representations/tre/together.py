@@ -1,7 +1,8 @@
-"""Descent from many points at once: BFGS on an array of points, each with its own steps and its own curvature.
+"""Descent from many points at once: BFGS, and Nelder and Mead's simplexes, on an array of points.
 
 A start of a small problem costs little if many descend together: each step is a few array operations for all of them.
-Steps follow the weak Wolfe conditions, found by bisection, with which BFGS also gets along corners (Lewis and Overton).
+The steps of BFGS follow the weak Wolfe conditions, found by bisection, with which it also gets along corners (Lewis
+and Overton). A simplex needs no slope: it is for functions of two or three numbers that lose rank in places.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pomona.representations.tre.design import FloatArray
 DECREASE, FLATTER = 1e-4, 0.9  # weak Wolfe: the value falls by a share of the promise, and the slope flattens
 TRIES = 25  # of a step
 
+Values = Callable[[FloatArray], FloatArray]  # points [many, n] to values [many]
 Slope = Callable[[FloatArray], tuple[FloatArray, FloatArray]]  # points [many, n] to values [many] and slopes [many, n]
 
 
@@ -82,3 +84,39 @@ def _learn(inverse: FloatArray, fresh: Any, live: Any, moved: FloatArray, turn: 
     factor = (1.0 + (turn * image).sum(axis=1) / product) / product
     inverse[which] += factor[:, None, None] * moved[:, :, None] * moved[:, None, :]
     inverse[which] -= (outer + outer.transpose(0, 2, 1)) / product[:, None, None]
+
+
+def shrink_together(values: Values, points: FloatArray, evaluations: int) -> tuple[FloatArray, FloatArray]:
+    """The values and the points where the simplexes of Nelder and Mead end that begin at some points."""
+    many, n = points.shape
+    size = np.maximum(np.abs(points).max(axis=1), 1e-6)[:, None]
+    corners = np.repeat(points[:, None], n + 1, axis=1)
+    corners[:, 1:] += 0.05 * size[:, :, None] * np.eye(n)
+    value = values(corners.reshape(-1, n)).reshape(many, n + 1)
+    live, used = np.arange(many), n + 1
+    while len(live) and used < evaluations:
+        order = np.argsort(value[live], axis=1, kind="stable")
+        at = np.take_along_axis(corners[live], order[:, :, None], axis=1)
+        its = np.take_along_axis(value[live], order, axis=1)
+        middle, worst = at[:, :-1].mean(axis=1), at[:, -1]
+        mirrored = middle + (middle - worst)
+        found = values(mirrored)
+        # farther where the mirror image is the best; half-way, on the better side, where it would be the worst
+        reach = np.where(found < its[:, 0], 2.0, np.where(found < its[:, -1], 0.5, -0.5))[:, None]
+        asked = (found < its[:, 0]) | (found >= its[:, -2])
+        other = np.full(len(live), np.inf)
+        other[asked] = values((middle + reach * (middle - worst))[asked])
+        taken = other < np.minimum(found, its[:, -1])
+        kept = ~taken & (found < its[:, -2])
+        lost = ~taken & ~kept
+        at[kept, -1], its[kept, -1] = mirrored[kept], found[kept]
+        at[taken, -1], its[taken, -1] = (middle + reach * (middle - worst))[taken], other[taken]
+        if lost.any():
+            at[lost, 1:] = (at[lost, 1:] + at[lost, :1]) / 2
+            its[lost, 1:] = values(at[lost, 1:].reshape(-1, n)).reshape(-1, n)
+        corners[live], value[live] = at, its
+        used += 2
+        wide = np.abs(at - at[:, :1]).max(axis=(1, 2)) > 1e-9 * size[live, 0]
+        live = live[wide | (its.max(axis=1) - its.min(axis=1) > 1e-12)]
+    best = value.argmin(axis=1)
+    return value[np.arange(many), best], corners[np.arange(many), best]
