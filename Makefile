@@ -26,7 +26,9 @@ chromium:
 
 conformance: $(READY)
 	@command -v eprover > /dev/null || (apt-get update -qq && apt-get install -y -qq eprover) || echo "the E prover is missing: apt-get install eprover"
-	$(BIN)/python -m pytest -m conformance
+	@command -v slurmctld > /dev/null || command -v /usr/sbin/slurmctld > /dev/null || \
+	  echo "NOT RUN: sweeps on a real Slurm. There is none here: apt-get install slurm-wlm munge"
+	$(BIN)/python -m pytest -m conformance -rs
 
 # Kills, faults, mutated files, races and equal bits: about 15 minutes on one core. For an hour of one part:
 # .venv/bin/python -m campaign kills --seconds 3600
