@@ -101,7 +101,8 @@ class Performance:
         try:
             perform(order)
         except UncompletedJobError as error:
-            write_text(note, f"its time limit of Slurm ended it; the same command goes on with it ({error})\n")
+            said = "Slurm's time limit came too often; the same command submits the run again, and it resumes"
+            write_text(note, f"{said} ({error})\n")
             raise
         except Exception as error:
             found = described(error)
