@@ -48,6 +48,14 @@ def test_a_reader_that_leaves_early_is_no_failure(arguments: list[str]) -> None:
     assert (ran.returncode, ran.stderr) == (0, b"")
 
 
+def test_the_package_is_a_command_too() -> None:
+    module, script = (
+        subprocess.run([*start, "ls"], capture_output=True, text=True, env=ENVIRONMENT, check=True).stdout
+        for start in ([sys.executable, "-m", "pomona"], PROGRAM)
+    )
+    assert module == script != ""
+
+
 def test_an_interruption_is_130_and_says_that_nothing_is_left(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
