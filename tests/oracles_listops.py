@@ -57,7 +57,8 @@ def dependency(tree: Any) -> int:
     values = [evaluate(child) for child in tree[1:]]
     deciding = OPERATORS[tree[0]].deciding
     sets = deciding(values) if deciding else [tuple(range(len(values)))]
-    return 1 + min(max(dependency(tree[1 + place]) for place in one) for one in sets)
+    deep = [dependency(child) for child in tree[1:]]
+    return 1 + min(max(deep[place] for place in one) for one in sets)
 
 
 def nesting(tree: Any) -> int:

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis.internal.conjecture import providers
 
 from test_architecture import PATHS, ROOMS, ROOT, SOURCE, imports, name_of
 
@@ -100,6 +101,10 @@ def test_functions_are_short() -> None:
     lengths = sorted((one.end_lineno or 0) - one.lineno + 1 for path in PATHS for one in functions(path))
     assert statistics.median(lengths) <= 7
     assert lengths[int(0.9 * len(lengths))] <= 26
+
+
+def test_examples_do_not_depend_on_what_else_is_loaded() -> None:
+    assert len(providers.HypothesisProvider(None)._local_constants) == 0
 
 
 def test_tests_stand_in_the_rooms_of_what_they_test() -> None:

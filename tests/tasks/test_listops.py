@@ -29,10 +29,12 @@ SMALL = {"train": 300, "dev": 40, "test": 50}
 def grammars(draw: st.DrawFn) -> ListOps:
     names = draw(st.lists(st.sampled_from(BUILT_IN), min_size=1, max_size=6, unique=True))
     low, width = draw(st.integers(0, 4)), draw(st.none() | st.integers(0, 6))
+    arguments = draw(st.integers(2, 40))
+    lists = 3.0  # at most as many lists in a list, on the mean: some 700 in the largest trees, not 8 ** 6
     return ListOps(
-        branching=draw(st.floats(0.05, 0.4)),
+        branching=draw(st.floats(0.05, min(0.4, lists / (1 + arguments / 2)))),
         depth=draw(st.integers(1, 7)),
-        arguments=draw(st.integers(2, 40)),
+        arguments=arguments,
         operators=tuple(names),
         length=(draw(st.integers(1, 6)), 60),
         nesting=(low, None if width is None else low + width),
