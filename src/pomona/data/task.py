@@ -34,7 +34,8 @@ from pomona.base.randomness import stream_key
 from pomona.base.registry import Registry, settings_of
 from pomona.data.corpus import Corpus, Example, Outcome
 from pomona.data.label_report import LabelReport
-from pomona.data.pool import NOBODY, Crew, Listeners, Pool, Progress, Scan, Tree, batches, shuffled
+from pomona.data.pool import NOBODY, Crew, Listeners, Pool, Progress, Scan, batches, shuffled
+from pomona.data.remembered import Rows, Tree
 from pomona.trees import brackets
 from pomona.trees.forest import Forest
 from pomona.trees.operators import LeafValues
@@ -153,6 +154,10 @@ class Task:
         """A corpus of trees returned by `example`."""
         texts = [tree if isinstance(tree, str) else brackets.write(Forest.from_nested([tree]))[0] for tree in trees]
         return corpus_of_trees(brackets.read(texts), values=self.leaf_value)
+
+    def of_rows(self, rows: Rows) -> Corpus:
+        """A corpus of accepted draws, from the tokens that `scan` gave."""
+        raise NotImplementedError(f"{type(self).__name__} gives tokens in scan, so it must define of_rows(rows)")
 
     def _drawn(self, key: np.uint64, numbers: Iterable[int]) -> tuple[list[int], list[Tree]]:
         """The accepted draws among these numbers, with their trees."""
