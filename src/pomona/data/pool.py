@@ -7,8 +7,9 @@
 
 Draw *number* i is a function of the distribution, its key and i. So a pool keeps only numbers and content keys: ten
 million rows cost 240 MB. Where a scan has the tokens or trees of its draws at hand, they are remembered while memory
-lasts (`data.remembered`); other examples are drawn a second time, when they are built. The number of workers does not change the result, because draws are accepted in
-the order of their numbers. A pool makes about as many draws as it still needs, given how many the last round rejected.
+lasts (`data.remembered`); other examples are drawn a second time, when they are built. The number of workers does not
+change the result, because draws are accepted in the order of their numbers. A pool makes about as many draws as it
+still needs, given how many the last round rejected.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pomona.base.compiled import compiled
 from pomona.base.errors import SplitError
 from pomona.base.randomness import below, mix
 from pomona.data.corpus import Corpus
-from pomona.data.remembered import Memory, Rows, Tree
+from pomona.data.remembered import Memory, Remembered, Rows, Tree
 
 PATIENCE = 30_000_000  # draws in a row without a new example, after which there are no more
 BLOCK = 1 << 17  # the most draws that a worker scans at a time
@@ -55,8 +56,7 @@ class Distribution(Protocol):
 
     def scan(self, key: np.uint64, first: int, count: int) -> Scan: ...
     def build(self, key: np.uint64, numbers: Ints) -> Corpus: ...
-    def assemble(self, trees: Sequence[Tree]) -> Corpus: ...
-    def of_rows(self, rows: Rows) -> Corpus: ...
+    def assemble(self, trees: Remembered) -> Corpus: ...
     def room(self, key: np.uint64, count: int) -> npt.NDArray[np.int64] | None: ...
 
 
@@ -144,8 +144,6 @@ class Pool:
         remembered = self._memory.recall(numbers)
         if remembered is None:
             return self.distribution.build(self.key, numbers)
-        if isinstance(remembered, Rows):
-            return self.distribution.of_rows(remembered)
         return self.distribution.assemble(remembered)
 
     def _look(self, missing: int) -> list[Draws]:

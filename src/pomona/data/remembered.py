@@ -38,6 +38,9 @@ class Rows(NamedTuple):
         return Rows(tokens, start, self.nodes[rows])
 
 
+Remembered: TypeAlias = "Sequence[Tree] | Rows"
+
+
 class _Piece(NamedTuple):
     """Accepted draws in order of their numbers, and the row of each."""
 
@@ -91,7 +94,7 @@ class Memory:
         if self._lacks:
             self._pieces = []
 
-    def recall(self, numbers: npt.NDArray[np.int64]) -> Sequence[Tree] | Rows | None:
+    def recall(self, numbers: npt.NDArray[np.int64]) -> Remembered | None:
         """The trees or rows of these draws, in this order; None unless all are remembered. First call `join`."""
         if self._trees:
             drawn = numbers.tolist()

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from pomona.base.arrays import Ints
 from pomona.base.compiled import compiled, inlined
-from pomona.base.letters import Place
 
 MIN, MAX, MED, SM, FIRST, LAST, PM = range(7)
 INTERPRETED = -1  # the number of an operator that has no compiled rule
@@ -99,7 +98,7 @@ def answer(tally: np.uint64, choice: Ints) -> np.uint64:
     last = (((tally * _ONES) >> np.uint64(54)) & np.uint64(63)) - np.uint64(1)
     rank = last * choice[0]
     middle = (_ranked(tally, rank >> _1) + _ranked(tally, (rank + choice[1]) >> _1)) >> _1
-    return middle + (_summed(tally) % np.uint64(10) - middle) * choice[2]
+    return np.uint64(middle + (_summed(tally) % np.uint64(10) - middle) * choice[2])
 
 
 @compiled

@@ -50,8 +50,8 @@ class Drawn(NamedTuple):
 
 
 def draw(key: np.uint64, numbers: npt.NDArray[np.int64], grammar: Grammar, *, most: int) -> Drawn:
-    """Those of these draws that have the length and the nesting, and of equal digits only the first: three draws in four
-    are digits, and an example is never accepted twice. No more than about `most` tokens are kept.
+    """The draws that have the right length and nesting, and of equal digits only the first: three draws in four are
+    digits, and an example is never accepted twice. No more than about `most` tokens are kept.
     """
     seen = np.zeros(16, np.bool_)
     seen[:] = not (grammar.length[0] <= 1 <= grammar.length[1] and grammar.nesting[0] == 0)
@@ -198,14 +198,14 @@ def _draw(
 
 
 @compiled
-def _fits(tokens: Bytes, low: int, high: int, closing: np.uint64, grammar: Grammar) -> bool:
+def _fits(tokens: Bytes, low: np.uintp, high: np.uintp, closing: np.uint64, grammar: Grammar) -> bool:
     """Whether a row has the right length and nesting."""
     length = np.int64(high - low)
     if not grammar.length[0] <= length <= grammar.length[1]:
         return False
     level, deepest = 0, 0
     if grammar.nesting[0] > 0 or grammar.nesting[1] < grammar.depth:
-        for place in range(low, high):
+        for place in range(Place(low), Place(high)):
             level += int(tokens[place] >= 10) - 2 * int(tokens[place] == closing)
             deepest = max(deepest, level)
         return grammar.nesting[0] <= deepest <= grammar.nesting[1]

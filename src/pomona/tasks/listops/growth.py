@@ -20,8 +20,8 @@ def grow(
     """Write the symbol of every node, its parent inside its tree and its value.
 
     Each row is read backwards: a list is met before its arguments, and its operator last. What comes next is what no
-    processor could predict, so nothing branches on it: first the digits are counted at their lists, then, the other way,
-    the values of the lists. `choices` has none if values do not follow from counting; they are not written then.
+    processor could predict, so nothing branches on it: first the digits are counted at their lists, then, the other
+    way, the values of the lists. `choices` has none if values do not follow from counting; they are not written then.
     `parent` and `values` have one place before the first node, since an operator writes where the next node will.
     """
     longest = 0

@@ -19,13 +19,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pomona.base.arrays import Ints
 from pomona.base.errors import SpecError
 from pomona.data.corpus import Corpus, Outcome, codes
 from pomona.data.pool import Scan
-from pomona.data.remembered import Rows
+from pomona.data.remembered import Remembered, Rows
 from pomona.data.task import TASKS, Task
 from pomona.tasks.listops.draws import ENDLESS, Grammar, draw, draw_again
 from pomona.tasks.listops.growth import grow
@@ -190,7 +189,7 @@ class ListOps(Task):
         numbers, keys, rows = draw(key, np.arange(first, first + count), self._grammar(), most=MOST_KEPT)
         if self._depends_on_values:
             low, high = self.dependency
-            rests = self.of_rows(draw_again(key, numbers, self._grammar()) if rows is None else rows).dependency
+            rests = self._of_rows(draw_again(key, numbers, self._grammar()) if rows is None else rows).dependency
             fits = (rests >= low) & (rests <= (ENDLESS if high is None else high))
             numbers, keys, rows = numbers[fits], keys[fits], None if rows is None else rows.chosen(np.flatnonzero(fits))
             bins = (rests[fits] - low).astype(np.int64) if self.balanced else None
@@ -200,9 +199,12 @@ class ListOps(Task):
         return Scan(numbers, keys, bins, rows=rows if builds else None)
 
     def build(self, key: np.uint64, numbers: Ints) -> Corpus:
-        return self.of_rows(draw_again(key, np.asarray(numbers, np.int64), self._grammar()))
+        return self._of_rows(draw_again(key, np.asarray(numbers, np.int64), self._grammar()))
 
-    def of_rows(self, rows: Rows) -> Corpus:
+    def assemble(self, trees: Remembered) -> Corpus:
+        return self._of_rows(trees) if isinstance(trees, Rows) else super().assemble(trees)
+
+    def _of_rows(self, rows: Rows) -> Corpus:
         rules = [operator.number for operator in operators_named(self.operators)]
         counted = self.arguments <= MOST_COUNTED and all(MIN <= rule <= SM for rule in rules)
         start = np.zeros(len(rows.nodes) + 1, np.int64)

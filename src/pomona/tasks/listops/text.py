@@ -173,7 +173,7 @@ def _parse(
                 continue
             if byte in (ROUND_OPEN, ROUND_CLOSE):
                 return tokens, token_start, symbol, parent, start, values, answers, (9, at)
-            if at + 1 < size and text[at + 1] > BLANK:
+            if byte > BLANK and at + 1 < size and text[at + 1] > BLANK:
                 return tokens, token_start, symbol, parent, start, values, answers, (1, at)
             if opened:
                 return tokens, token_start, symbol, parent, start, values, answers, (9, at)
@@ -238,9 +238,9 @@ def lines(corpus: Corpus, *, source_first: bool, path: str | Path, grouped: bool
     answers = np.array([*digits, -1], np.int16)[corpus.targets[:, 0]]
     forest = corpus.forest
     names = {name: number for number, name in enumerate(forest.names)}
-    words = [*zip(corpus.vocabulary, kinds.tolist(), strict=True)]
-    named = np.array([-1 if kind == _FOREIGN else names.get(word.removeprefix("["), -1) for word, kind in words])
-    spelled = [[f" {word}{' )' * rounds * grouped}".encode() for rounds in _ROUNDS[kind]] for word, kind in words]
+    every = [*zip(corpus.vocabulary, kinds.tolist(), strict=True)]
+    named = np.array([-1 if kind == _FOREIGN else names.get(word.removeprefix("["), -1) for word, kind in every])
+    spelled = [[f" {word}{' )' * rounds * grouped}".encode() for rounds in _ROUNDS[kind]] for word, kind in every]
     texts = np.array([packed(word) for both in spelled for word in both], np.uint64)  # eight letters at most
     sizes = np.where(kinds[:, None] == _FOREIGN, 0, [[len(word) for word in both] for both in spelled]).ravel()
     # A valid line has a pair of round brackets (four bytes) for each token but one; an invalid one may need more.
@@ -251,7 +251,8 @@ def lines(corpus: Corpus, *, source_first: bool, path: str | Path, grouped: bool
         last = int(np.searchsorted(corpus.token_start, corpus.token_start[first] + _PIECE, "right")) - 1
         last = max(first + 1, last)
         longest = int(corpus.lengths[first:last].max())
-        most = widest * int(corpus.token_start[last] - corpus.token_start[first]) + 3 * (last - first) + 4 * longest + 32
+        words = int(corpus.token_start[last] - corpus.token_start[first])
+        most = widest * words + 3 * (last - first) + 4 * longest + 32
         if most > len(text):
             text = np.empty(most, np.uint8)
         at, bad = _lines(
@@ -292,9 +293,9 @@ def _lines(
 ) -> tuple[int, int]:  # fmt: skip
     """Fill `out` from its end. Returns where the text begins, and a row whose tokens are not its tree (-1: none).
 
-    `texts` and `sizes` hold each token after a blank, with the round brackets behind it: where it stands alone, and in a
-    list. Tokens are read backwards, so a list's arguments are counted before its operator comes, and each tells what its
-    node's parent is. No branch depends on what the next token is, which no processor could predict.
+    `texts` and `sizes` hold each token after a blank, with the round brackets behind it: where it stands alone, and in
+    a list. Tokens are read backwards, so a list's arguments are counted before its operator comes, and each tells what
+    its node's parent is. No branch depends on what the next token is, which no processor could predict.
     """
     above = np.empty(longest + 2, np.int64)  # of each open list: its node,
     arguments = np.empty(longest + 2, np.int64)  # and how many of its arguments were read
