@@ -76,14 +76,26 @@ def test_listops_comes_back_with_everything_worked_out(folder: Path, name: str, 
 @settings(max_examples=30)
 def test_lines_are_the_binary_tree_in_round_brackets(corpus: Corpus) -> None:
     """Against the slow twin: binarise to the left, operator first and `]` last, every token a leaf."""
-    written = bytes(listops_text.lines(corpus, source_first=False, path="x")).decode()
+    written = b"".join(map(bytes, listops_text.lines(corpus, source_first=False, path="x"))).decode()
     trees = corpus.forest.nested()
     slow = [f"{oracles.evaluate(tree)}\t{oracles.to_text(oracles.binarise(tree, 'left', True))}\n" for tree in trees]
     assert written == "".join(slow)
-    bare = bytes(listops_text.lines(corpus, source_first=True, path="x", grouped=False)).decode()
+    bare = b"".join(map(bytes, listops_text.lines(corpus, source_first=True, path="x", grouped=False))).decode()
     assert bare == "".join(f"{oracles.to_text(tree)}\t{oracles.evaluate(tree)}\n" for tree in trees)
     again = listops_text.parse(bare.encode(), source_first=True, path="x")
     assert again.fingerprint == corpus.fingerprint
+
+
+@pytest.mark.parametrize("piece", [1, 100, 1000])
+def test_lines_do_not_depend_on_how_many_are_written_at_a_time(
+    folder: Path, listops: Corpus, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = pm.write(listops, folder / "whole.tsv").read_bytes()
+    monkeypatch.setattr(listops_text, "_PIECE", piece)
+    assert pm.write(listops, folder / "pieces.tsv").read_bytes() == whole
+    wrong = dataclasses.replace(listops, targets=np.append(listops.targets[:-1], [[-1]], axis=0))
+    with pytest.raises(FormatError, match=f"row {len(listops)} is not"):
+        pm.write(wrong, folder / "wrong.tsv")
 
 
 @pytest.mark.parametrize(("first", "second"), list(itertools.permutations(ALL, 2)))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_corpus import rows_of
 
@@ -171,6 +171,7 @@ def first_fault(line: str) -> tuple[int, str] | None:
     ),
     before=st.integers(0, 2),
 )
+@example(tree=("MIN", ("MIN", "0")), grouped=True, edits=[(0.46875, "\t", False)], before=0)
 @settings(max_examples=300)
 def test_the_first_fault_has_its_line_and_column(
     folder: Path, tree: Any, grouped: bool, edits: list[tuple[float, str, bool]], before: int
@@ -287,7 +288,6 @@ def test_a_tsv_that_is_no_listops_is_refused_with_a_place(folder: Path) -> None:
 
 
 # -- deep and long ---------------------------------------------------------------------------------------------------
-
 
 
 def test_deep_lists_are_read(folder: Path) -> None:

@@ -159,7 +159,7 @@ def test_looks_grow_until_something_is_found() -> None:
 
 def test_trees_beyond_those_remembered_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = generate("slow", seed=3, train=40, dev=0, test=0).fingerprint
-    monkeypatch.setattr("pomona.data.pool.REMEMBERED", 1)
+    monkeypatch.setattr("pomona.data.remembered.TREES", 1)
     monkeypatch.setattr("pomona.data.pool.BLOCK", 8)
     assert calls(train=40, dev=0, test=0) == 40 + 40
     assert generate("slow", seed=3, train=40, dev=0, test=0).fingerprint == expected

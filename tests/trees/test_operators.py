@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import oracles
@@ -23,7 +23,7 @@ from pomona.trees.operators import (
     operators_named,
     steps,
 )
-from pomona.trees.rules import INTERPRETED, MOST_COUNTED, apply, settled
+from pomona.trees.rules import INTERPRETED, MOST_COUNTED, answer, apply, ways
 from pomona.trees.values import exact_key
 from strategies import OPERATORS as NAMES
 from strategies import listops_groves
@@ -40,22 +40,15 @@ def test_compiled_rules_equal_the_python_rules(name: str, arguments: list[int]) 
     assert (padded[0], padded[-1]) == (5, 7)
 
 
-@given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=MOST_COUNTED), min_size=1, max_size=4))
-def test_values_that_are_counted_at_the_parents_equal_the_python_rules(lists: list[list[int]]) -> None:
-    """Lists of up to as many digits as a tally can hold, one beside the other, under each rule."""
-    for name in ("MIN", "MAX", "MED", "SM"):
-        inner = [f"[{name} {' '.join(map(str, digits))} ]" for digits in lists]
-        forest = brackets.read([*inner, f"[SM 1 {' '.join(inner)} ]"])
-        numbers = [OPERATORS[symbol].number if symbol in OPERATORS else -1 for symbol in forest.names]
-        known = {symbol: int(symbol) for symbol in forest.names if symbol.isdecimal()}
-        places = {symbol: known.get(symbol, 10 + at) for at, symbol in enumerate(forest.names)}  # digits stand for 0-9
-        symbol = np.array([places[name] for name in forest.names], np.int16)[forest.symbol]
-        rules = np.full(10 + len(forest.names), -1, np.int64)
-        rules[[10 + at for at in range(len(numbers))]] = numbers
-        found = np.empty(len(symbol), np.int16)
-        settled(forest.start, symbol, forest.parent, rules, found)
-        answers = [oracles.RULES[name](digits) for digits in lists]
-        assert found[forest.root].tolist() == [*answers, (1 + sum(answers)) % 10]
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=MOST_COUNTED))
+@example([9] * MOST_COUNTED)
+@example([0] * MOST_COUNTED)
+def test_answers_from_counted_digits_equal_the_python_rules(digits: list[int]) -> None:
+    """Up to as many digits as a tally can hold."""
+    names = ("MIN", "MAX", "MED", "SM")
+    tally = np.uint64(sum(1 << 6 * digit for digit in digits))
+    found = [answer(tally, choice) for choice in ways([OPERATORS[name].number for name in names])]
+    assert found == [oracles.RULES[name](digits) for name in names]
 
 
 @given(listops_groves)

@@ -106,7 +106,7 @@ Training = Annotated[
         "--recipe", help="A setting of the training, as epochs=20 (pomona ls recipe), or a .toml or .json file."
     ),
 ]
-On = Annotated[str, typer.Option("--on", help="Where: local, ray or slurm.")]
+On = Annotated[str, typer.Option("--on", help="Where: local or ray; of a sweep also slurm.")]
 Address = Annotated[
     str, typer.Option("--address", help="Of a running Ray cluster; without it, Ray is started here.")
 ]

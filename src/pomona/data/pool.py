@@ -5,9 +5,11 @@
     order = shuffled(key, 110_000)           # the order in which splits take their rows
     pool.build(numbers[order[:10]])          # examples
 
-Draw *number* i is a function of the distribution, its key and i. So a pool keeps only numbers and content keys, not the
-examples: ten million rows cost 240 MB. The number of workers does not change the result, because draws are accepted in
-the order of their numbers. A pool makes about as many draws as it still needs, given how many the last round rejected.
+Draw *number* i is a function of the distribution, its key and i. So a pool keeps only numbers and content keys: ten
+million rows cost 240 MB. Where a scan has the tokens or trees of its draws at hand, they are remembered while memory
+lasts (`data.remembered`); other examples are drawn a second time, when they are built. The number of workers does not
+change the result, because draws are accepted in the order of their numbers. A pool makes about as many draws as it
+still needs, given how many the last round rejected.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +27,10 @@ from pomona.base.compiled import compiled
 from pomona.base.errors import SplitError
 from pomona.base.randomness import below, mix
 from pomona.data.corpus import Corpus
-from pomona.trees.forest import Nested
+from pomona.data.remembered import Memory, Remembered, Rows, Tree
 
 PATIENCE = 30_000_000  # draws in a row without a new example, after which there are no more
 BLOCK = 1 << 17  # the most draws that a worker scans at a time
-REMEMBERED = 1 << 16  # trees of slow distributions that a pool keeps, to avoid drawing them again
-Tree: TypeAlias = "str | Nested"
 Progress = Callable[[int], None]
 
 
@@ -39,13 +39,14 @@ class Scan:
     """The accepted draws of a block: numbers, content keys and, where rows are balanced, bins.
 
     A draw that equals an earlier one of the block may be left out, since a pool would not keep it. `trees` holds the
-    drawn trees where drawing them again would be slow; else it is empty.
+    drawn trees where drawing them again would be slow; else it is empty. `rows` are the tokens, if they are at hand.
     """
 
     numbers: npt.NDArray[np.int64]
     keys: npt.NDArray[np.uint64]
     bins: npt.NDArray[np.int64] | None = None
     trees: Sequence[Tree] = ()
+    rows: Rows | None = None
 
 
 class Distribution(Protocol):
@@ -55,7 +56,7 @@ class Distribution(Protocol):
 
     def scan(self, key: np.uint64, first: int, count: int) -> Scan: ...
     def build(self, key: np.uint64, numbers: Ints) -> Corpus: ...
-    def assemble(self, trees: Sequence[Tree]) -> Corpus: ...
+    def assemble(self, trees: Remembered) -> Corpus: ...
     def room(self, key: np.uint64, count: int) -> npt.NDArray[np.int64] | None: ...
 
 
@@ -96,7 +97,8 @@ class Pool:
         self._draws_per_row = 1.0  # in the last round
         self._surplus = np.zeros(0, np.int64)
         self._room: npt.NDArray[np.int64] | None = None
-        self._trees: dict[int, Tree] = {}
+        self._memory = Memory()
+        self._deals = True  # until rows are asked for that follow those of `first`
 
     def exclude(self, keys: list[npt.NDArray[np.uint64]]) -> None:
         """Never accept examples with these keys."""
@@ -119,7 +121,8 @@ class Pool:
         return Draws(numbers[:count], keys[:count])
 
     def later(self, missing: int) -> npt.NDArray[np.int64]:
-        """Numbers that follow those of `first`; call it again for more, about `missing` at a time."""
+        """Numbers that follow those of `first`; call it again for more, about `missing` at a time. Build in order."""
+        self._deals = False
         if len(self._surplus):
             numbers, self._surplus = self._surplus, self._surplus[:0]
             return numbers
@@ -127,16 +130,21 @@ class Pool:
 
     def build(self, numbers: npt.NDArray[np.int64]) -> Corpus:
         """The examples of these draws, in this order."""
+        self._memory.join()
         if self._crew.workers == 1 or len(numbers) < 2 * self._crew.workers:
-            return self._build(numbers)
-        pieces = np.array_split(numbers, self._crew.workers)
-        return Corpus.concatenate(list(self._crew.executor.map(self._build, pieces)))
+            built = self._build(numbers)
+        else:
+            pieces = np.array_split(numbers, self._crew.workers)
+            built = Corpus.concatenate(list(self._crew.executor.map(self._build, pieces)))
+        if not self._deals and len(numbers):
+            self._memory.forget(int(numbers[-1]))
+        return built
 
     def _build(self, numbers: npt.NDArray[np.int64]) -> Corpus:
-        drawn = numbers.tolist() if self._trees else []
-        if drawn and all(number in self._trees for number in drawn):
-            return self.distribution.assemble([self._trees[number] for number in drawn])
-        return self.distribution.build(self.key, numbers)
+        remembered = self._memory.recall(numbers)
+        if remembered is None:
+            return self.distribution.build(self.key, numbers)
+        return self.distribution.assemble(remembered)
 
     def _look(self, missing: int) -> list[Draws]:
         """One round: about as many draws as `missing` rows should take, a block for each worker."""
@@ -164,9 +172,10 @@ class Pool:
                 f"{self._fruitless:,} none; these settings hold no more, or next to none. Ask for fewer rows, or "
                 "loosen the length, nesting or depth settings."
             )
-        if len(scan.trees) and len(self._trees) < REMEMBERED:
-            trees = zip(numbers.tolist(), np.flatnonzero(new).tolist(), strict=True)
-            self._trees.update((number, scan.trees[row]) for number, row in trees)
+        if len(scan.trees):
+            self._memory.add_trees(numbers, [scan.trees[row] for row in np.flatnonzero(new).tolist()])
+        elif len(scan.numbers):
+            self._memory.add_rows(scan.numbers, scan.rows)
         return Draws(numbers, scan.keys[new])
 
     def _insert(self, keys: npt.NDArray[np.uint64]) -> Bools:

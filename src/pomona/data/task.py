@@ -34,14 +34,14 @@ from pomona.base.randomness import stream_key
 from pomona.base.registry import Registry, settings_of
 from pomona.data.corpus import Corpus, Example, Outcome
 from pomona.data.label_report import LabelReport
-from pomona.data.pool import NOBODY, Crew, Listeners, Pool, Progress, Scan, Tree, batches, shuffled
+from pomona.data.pool import NOBODY, Crew, Listeners, Pool, Progress, Scan, batches, shuffled
+from pomona.data.remembered import Remembered, Rows, Tree
 from pomona.trees import brackets
 from pomona.trees.forest import Forest
 from pomona.trees.operators import LeafValues
 from pomona.trees.values import Value, distinct, value_of_text
 
 CHUNK = 1 << 15  # examples built at a time
-
 
 Information: TypeAlias = Callable[[Corpus], Sequence[Any] | npt.NDArray[Any]]
 """One key for each example (a number, a row or a text): all that a baseline sees of it."""
@@ -149,8 +149,9 @@ class Task:
         """The examples of accepted draws, in the order of `numbers`."""
         return self.assemble(self._drawn(key, np.asarray(numbers).tolist())[1])
 
-    def assemble(self, trees: Sequence[Tree]) -> Corpus:
-        """A corpus of trees returned by `example`."""
+    def assemble(self, trees: Remembered) -> Corpus:
+        """A corpus of trees returned by `example`; override it for a `scan` that gives rows of tokens."""
+        assert not isinstance(trees, Rows), f"{self.name} gives rows in scan, so it must define assemble"
         texts = [tree if isinstance(tree, str) else brackets.write(Forest.from_nested([tree]))[0] for tree in trees]
         return corpus_of_trees(brackets.read(texts), values=self.leaf_value)
 

@@ -1,19 +1,19 @@
 """The built-in operators on digits and other small numbers, as compiled rules.
 
 `operators.OPERATORS` has the same rules as Python functions; the tests check that the two agree. `apply` evaluates one
-list of arguments. `settle` does the same for digits that were counted as they were read, without a loop. `values_of`
-and `dependencies` go over a whole forest, `settled` over one of digits. `close` gives both for one list, for tasks
-that draw trees.
+list of arguments. `settle` and `answer` do the same for digits that were counted as they were read, without a loop.
+`values_of` and `dependencies` go over a whole forest. `close` gives both for one list, for tasks that draw trees.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from pomona.base.arrays import Ints
 from pomona.base.compiled import compiled, inlined
-from pomona.base.letters import Place
 
 MIN, MAX, MED, SM, FIRST, LAST, PM = range(7)
 INTERPRETED = -1  # the number of an operator that has no compiled rule
@@ -53,7 +53,13 @@ def apply(number: int, arguments: Ints, low: int, high: int) -> int:
 # MIN, MAX and MED of digits without a loop: the arguments of a list are counted in one word, ten fields of six bits.
 _ONES = np.uint64(0x0041041041041041)  # 1 in each field
 _TOPS = np.uint64(0x0820820820820820)  # the highest bit of each field
+_1, _6 = np.uint64(1), np.uint64(6)
 MOST_COUNTED = 31  # arguments that a field can count with its highest bit free
+
+
+_EVEN = np.uint64(0x03F03F03F03F03F)  # every other field: the even digits
+_TIMES_EVEN = np.uint64(0x000002004006008)  # 8, 6, 4, 2 and 0: a field of the product is the sum of these digits
+_TIMES_ODD = np.uint64(0x001003005007009)
 
 
 @inlined
@@ -63,11 +69,36 @@ def counted(digit: int) -> np.uint64:
 
 
 @inlined
-def _ranked(tally: np.uint64, rank: int) -> int:
+def _ranked(tally: np.uint64, rank: np.uint64) -> np.uint64:
     """The digit of this rank (0 the least): ten less the number of digits that exceed or equal more than `rank`."""
     upto = tally * _ONES  # each field: how many arguments are at most this digit
-    above = (upto + np.uint64(MOST_COUNTED - rank) * _ONES) & _TOPS
-    return 10 - int((((above >> np.uint64(5)) * _ONES) >> np.uint64(54)) & np.uint64(63))
+    above = (upto + (np.uint64(MOST_COUNTED) - rank) * _ONES) & _TOPS
+    return np.uint64(10) - ((((above >> np.uint64(5)) * _ONES) >> np.uint64(54)) & np.uint64(63))
+
+
+@inlined
+def _summed(tally: np.uint64) -> np.uint64:
+    """The sum of the digits."""
+    even, odd = (tally & _EVEN) * _TIMES_EVEN, ((tally >> _6) & _EVEN) * _TIMES_ODD
+    return ((even >> np.uint64(48)) & np.uint64(4095)) + ((odd >> np.uint64(48)) & np.uint64(4095))
+
+
+def ways(numbers: Sequence[int]) -> npt.NDArray[np.uint64]:
+    """How `answer` chooses by each of these rules, MIN, MAX, MED or SM: the rank in halves of the last one, whether the
+    next rank counts too, and whether the sum does."""
+    return np.array(
+        [[0, 0, 0] if rule == MIN else [2, 0, 0] if rule == MAX else [1, rule == MED, rule == SM] for rule in numbers],
+        np.uint64,
+    ).reshape(-1, 3)
+
+
+@inlined
+def answer(tally: np.uint64, choice: Ints) -> np.uint64:
+    """The value of a list, without branches: which rule it has is what no processor could predict."""
+    last = (((tally * _ONES) >> np.uint64(54)) & np.uint64(63)) - np.uint64(1)
+    rank = last * choice[0]
+    middle = (_ranked(tally, rank >> _1) + _ranked(tally, (rank + choice[1]) >> _1)) >> _1
+    return np.uint64(middle + (_summed(tally) % np.uint64(10) - middle) * choice[2])
 
 
 @compiled
@@ -77,39 +108,10 @@ def settle(number: int, tally: np.uint64, total: int, arguments: Ints, low: int,
     if number <= MED and count <= MOST_COUNTED:
         lower = 0 if number == MIN else count - 1 if number == MAX else (count - 1) >> 1
         upper = 0 if number == MIN else count - 1 if number == MAX else count >> 1
-        return (_ranked(tally, lower) + _ranked(tally, upper)) >> 1
+        return int(np.int64((_ranked(tally, np.uint64(lower)) + _ranked(tally, np.uint64(upper))) >> _1))
     if number == SM:
         return total % 10
     return apply(number, arguments, low, high)
-
-
-@compiled
-def settled(start: Ints, symbol: Ints, parent: Ints, numbers: Ints, values: Ints) -> None:
-    """Write the value of every node of trees of digits, whose symbols 0 to 9 are the digits; `numbers` gives the rule
-    of each other symbol: MIN, MAX, MED or SM, of at most MOST_COUNTED arguments. A node is counted at its parent."""
-    longest = 0
-    for tree in range(len(start) - 1):
-        longest = max(longest, start[tree + 1] - start[tree])
-    tally = np.zeros(longest + 1, np.uint64)  # of each node, after one for the root's
-    total = np.zeros(longest + 1, np.uint64)
-    for tree in range(len(start) - 1):
-        node = Place(0)
-        for place in range(Place(start[tree]), Place(start[tree + 1])):
-            node += Place(1)
-            value = np.uint64(symbol[place])
-            if value >= np.uint64(10):
-                number = numbers[Place(value)]
-                last = int(((tally[node] * _ONES) >> np.uint64(54)) & np.uint64(63)) - 1
-                lower = 0 if number == MIN else last if number == MAX else last >> 1
-                upper = 0 if number == MIN else last if number == MAX else (last + 1) >> 1
-                middle = np.uint64((_ranked(tally[node], lower) + _ranked(tally[node], upper)) >> 1)
-                value = total[node] % np.uint64(10) if number == SM else middle
-                tally[node] = total[node] = 0
-            values[place] = value
-            up = Place(parent[place] + 1)
-            tally[up] += counted(int(np.int64(value)))
-            total[up] += value
-        tally[0] = total[0] = 0
 
 
 @compiled

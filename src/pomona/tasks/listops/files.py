@@ -52,7 +52,8 @@ class OriginalWriter:
         self._file.write(self.header)
 
     def write(self, corpus: Corpus) -> None:
-        self._file.write(listops_text.lines(corpus, source_first=self.source_first, path=self._shown))
+        for piece in listops_text.lines(corpus, source_first=self.source_first, path=self._shown):
+            self._file.write(piece)
 
     def close(self) -> None:
         self._file.close()

@@ -19,25 +19,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from pomona.base.arrays import Bytes, Ints
-from pomona.base.compiled import compiled
+from pomona.base.arrays import Ints
 from pomona.base.errors import SpecError
-from pomona.base.letters import Place
-from pomona.base.randomness import below, mix, open_stream
-from pomona.data.corpus import KEY_SEED, Corpus, Outcome, absorb, codes
+from pomona.data.corpus import Corpus, Outcome, codes
 from pomona.data.pool import Scan
+from pomona.data.remembered import Remembered, Rows
 from pomona.data.task import TASKS, Task
+from pomona.tasks.listops.draws import ENDLESS, Grammar, draw, draw_again
+from pomona.tasks.listops.growth import grow
 from pomona.trees.forest import Forest
 from pomona.trees.operators import OPERATORS, denote, operators_named
-from pomona.trees.rules import INTERPRETED, MIN, MOST_COUNTED, SM, close, settled
+from pomona.trees.rules import INTERPRETED, MIN, MOST_COUNTED, SM, ways
 
 Window = tuple[int, int | None]  # from .. to, both included; None for no end
 DIGITS = tuple(str(digit) for digit in range(10))
-ENDLESS = 1 << 40
-LOW = np.uint64(0xFFFFFFFF)  # the low half of a random word
-_1, _32 = Place(1), np.uint64(32)
+MOST_KEPT = 1 << 25  # tokens of a scan
 
 
 def _shifted(**splits: Mapping[str, Any]) -> tuple[tuple[str, str, Any], ...]:
@@ -178,204 +175,50 @@ class ListOps(Task):
     def bins(self) -> int:
         return (self.dependency[1] or 0) - self.dependency[0] + 1 if self.balanced else 0
 
-    def _grammar(self) -> tuple[Any, ...]:
+    def _grammar(self) -> Grammar:
         """The settings as the compiled loops take them."""
-        windows = [
-            bound for low, high in (self.length, self.nesting, self.dependency)
-            for bound in (low, ENDLESS if high is None else high)
-        ]  # fmt: skip
-        return (
-            np.uint64(min(2**32 - 1, round(self.branching * 2**32))),
-            self.depth,
-            self.arguments,
-            np.array([operator.number for operator in operators_named(self.operators)], np.int64),
-            self._no_digit,
-            np.array(windows, np.int64),
-            codes(self.vocabulary),
-            self._depends_on_values,
-        )
+        branching = np.uint64(min(2**32 - 1, round(self.branching * 2**32)))
+        root = np.uint64(2**32) if self._no_digit else branching if self.depth > 1 else np.uint64(0)
+        (short, long), (shallow, deep) = self.length, self.nesting
+        length = short, ENDLESS if long is None else long
+        nesting = shallow, ENDLESS if deep is None else deep
+        operators = len(self.operators)
+        return Grammar(root, branching, self.depth, self.arguments, operators, length, nesting, codes(self.vocabulary))
 
     def scan(self, key: np.uint64, first: int, count: int) -> Scan:
-        numbers, keys, bins = _scan(key, first, count, *self._grammar())
-        return Scan(numbers, keys, bins - self.dependency[0] if self.balanced else None)
+        numbers, keys, rows = draw(key, np.arange(first, first + count), self._grammar(), most=MOST_KEPT)
+        if self._depends_on_values:
+            low, high = self.dependency
+            rests = self._of_rows(draw_again(key, numbers, self._grammar()) if rows is None else rows).dependency
+            fits = (rests >= low) & (rests <= (ENDLESS if high is None else high))
+            numbers, keys, rows = numbers[fits], keys[fits], None if rows is None else rows.chosen(np.flatnonzero(fits))
+            bins = (rests[fits] - low).astype(np.int64) if self.balanced else None
+        else:
+            bins = None
+        builds = type(self).build is ListOps.build
+        return Scan(numbers, keys, bins, rows=rows if builds else None)
 
     def build(self, key: np.uint64, numbers: Ints) -> Corpus:
-        numbers = np.asarray(numbers, np.int64)
-        token_start, start = np.zeros(len(numbers) + 1, np.int64), np.zeros(len(numbers) + 1, np.int64)
-        tokens = np.empty(48 * len(numbers) + 1024, np.uint8)
-        done = 0
-        branching, depth, arguments, rules, no_digit = self._grammar()[:5]
-        while True:
-            done = _tokens(
-                key, numbers, done, tokens, token_start, start, branching, depth, arguments, len(rules), no_digit
-            )
-            if done == len(numbers):
-                break
-            tokens = np.resize(tokens, 2 * len(tokens))
-        tokens = tokens[: token_start[-1]]
-        symbol, parent = np.empty(start[-1], np.int16), np.empty(start[-1] + 1, np.int32)
-        _trees(tokens, token_start, start, len(self.operators), self.depth, symbol, parent)
-        forest = Forest(symbol, parent[1:], start, (*DIGITS, *self.operators))
-        known = self._values(forest)
-        outcomes = tuple(range(max(10, int(known.max(initial=0)) + 1)))
-        return Corpus(tokens, token_start, self.vocabulary, forest, known, outcomes, known[forest.root][:, None])
+        return self._of_rows(draw_again(key, np.asarray(numbers, np.int64), self._grammar()))
 
-    def _values(self, forest: Forest) -> npt.NDArray[Any]:
-        """The value of every node."""
-        rules = np.array([*range(10), *(operator.number for operator in operators_named(self.operators))], np.int64)
-        counted = self.arguments <= MOST_COUNTED and all(MIN <= rule <= SM for rule in rules[10:])
-        if not counted:
-            return denote(forest)
-        values = np.empty(len(forest.symbol), np.int16)
-        settled(forest.start, forest.symbol, forest.parent, rules, values)
-        return values
+    def assemble(self, trees: Remembered) -> Corpus:
+        return self._of_rows(trees) if isinstance(trees, Rows) else super().assemble(trees)
+
+    def _of_rows(self, rows: Rows) -> Corpus:
+        rules = [operator.number for operator in operators_named(self.operators)]
+        counted = self.arguments <= MOST_COUNTED and all(MIN <= rule <= SM for rule in rules)
+        start = np.zeros(len(rows.nodes) + 1, np.int64)
+        np.cumsum(rows.nodes, out=start[1:])
+        nodes = int(start[-1])
+        symbol, values = np.empty(nodes, np.int16), np.empty(nodes + 1, np.int16)
+        parent = np.empty(nodes + 1, np.int32)
+        choices = ways(rules if counted else [])
+        grow(rows.tokens, rows.start, start, len(self.operators), choices, symbol, parent, values)
+        forest = Forest(symbol, parent[1:], start, (*DIGITS, *self.operators))
+        known = values[1:] if counted else denote(forest)
+        outcomes = tuple(range(max(10, int(known.max(initial=0)) + 1)))
+        return Corpus(rows.tokens, rows.start, self.vocabulary, forest, known, outcomes, known[forest.root][:, None])
 
 
 def _before(window: Window, later: Window) -> bool:
     return window[1] is not None and window[1] < later[0]
-
-
-@compiled
-def _scan(
-    key: np.uint64, first: int, count: int, branching: np.uint64, depth: int, arguments: int, operators: Ints,
-    no_digit: bool, windows: Ints, code: Ints, valued: bool,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.int64]]:  # fmt: skip
-    """Number, content key and (if `valued`) dependency depth of each accepted draw among first .. first+count-1.
-
-    Of equal digits only the first is kept: three draws in four are digits, and an example is never accepted twice.
-    """
-    numbers = np.empty(count, np.int64)
-    keys = np.empty(count, np.uint64)
-    rests = np.empty(count if valued else 0, np.int64)
-    choices = np.uint64(arguments - 1)
-    left = np.empty(depth + 1, np.int64)
-    operator = np.empty(depth + 1, np.int64)
-    arity = np.empty(depth + 1, np.int64)
-    room = depth * arguments + arguments + 1 if valued else 1
-    value = np.empty(room, np.int64)
-    ranked = np.empty(room, np.int64)
-    rest = np.empty(room, np.int64)
-    seen = np.zeros(10, np.bool_)
-    closing = code[10 + len(operators)]
-    kept = 0
-    for number in range(first, first + count):
-        state, gamma = open_stream(key, number)
-        content = KEY_SEED
-        length, level, deepest, high, digit = 0, 0, 0, 0, 0
-        while True:
-            state += gamma
-            word = mix(state)
-            length += 1
-            if level + 1 < depth and ((word >> np.uint64(32)) < branching or (no_digit and level == 0)):
-                product = (word & LOW) * choices  # the high half chooses the arity, the low half the operator
-                here, which = Place(level), below(product & LOW, len(operators))
-                size = 2 + np.int64(product >> np.uint64(32))
-                arity[here], left[here], operator[here] = size, size, which
-                content = absorb(content, code[Place(10 + which)])
-                level += 1
-                deepest = max(deepest, level)
-                if length + size > windows[1]:
-                    break
-                continue
-            digit = below(word & LOW, 10)
-            content = absorb(content, code[Place(digit)])
-            if valued:
-                value[high], rest[high] = digit, 0
-                high += 1
-            while level:
-                here = Place(level - 1)
-                left[here] -= 1
-                if left[here]:
-                    break
-                level -= 1
-                length += 1
-                content = absorb(content, closing)
-                if valued:
-                    low = high - arity[level]
-                    value[low], rest[low] = close(operators[operator[level]], value, rest, ranked, low, high)
-                    high = low + 1
-            if level == 0 or length > windows[1]:
-                break
-        if (
-            level == 0
-            and windows[0] <= length <= windows[1]
-            and windows[2] <= deepest <= windows[3]
-            and (not valued or windows[4] <= rest[0] <= windows[5])
-        ):
-            if length == 1:
-                if seen[digit]:
-                    continue
-                seen[digit] = True
-            numbers[kept], keys[kept] = number, mix(content)
-            if valued:
-                rests[kept] = rest[0]
-            kept += 1
-    return numbers[:kept].copy(), keys[:kept].copy(), rests[:kept].copy() if valued else rests
-
-
-@compiled
-def _tokens(
-    key: np.uint64, numbers: Ints, first: int, tokens: Bytes, token_start: Ints, start: Ints, branching: np.uint64,
-    depth: int, arguments: int, operators: int, no_digit: bool,
-) -> int:  # fmt: skip
-    """Write the tokens of these draws, and where rows and trees begin, from row `first` on; how many rows fit.
-
-    A token a step and no branches, which no processor could predict: all that the next token may be is computed, then
-    one is chosen. A list closes where its last argument was, and takes no word.
-    """
-    left = np.empty(depth + 1, np.int64)  # of each open list: how many arguments are still to come
-    closing = 10 + operators
-    for row in range(first, len(numbers)):
-        state, gamma = open_stream(key, numbers[row])
-        state += gamma
-        word = mix(state)
-        end, node, level = Place(token_start[row]), start[row], 0
-        left[0] = rest = 1
-        while level or rest:
-            if end == Place(len(tokens)):
-                return row
-            following = mix(state + gamma)  # before it is known to be needed: nothing waits for it
-            closes = rest == 0
-            opens = (not closes) & (level + 1 < depth) & (((word >> _32) < branching) | (no_digit & (level == 0)))
-            product = (word & LOW) * np.uint64(arguments - 1)  # the high half: the arity, the low half: the operator
-            opening, digit = 10 + below(product & LOW, operators), below(word & LOW, 10)
-            token = opening if opens else digit
-            tokens[end] = closing if closes else token
-            end += _1
-            node += not opens
-            level += int(opens) - int(closes)
-            outer = left[Place(level)]
-            rest = (outer if closes else rest) - 1
-            rest = 2 + int(np.int64(product >> _32)) if opens else rest
-            left[Place(level)] = rest
-            state = state if closes else state + gamma
-            word = word if closes else following
-        token_start[row + 1], start[row + 1] = end, node
-    return len(numbers)
-
-
-@compiled
-def _trees(
-    tokens: Bytes, token_start: Ints, start: Ints, operators: int, depth: int, symbol: Ints, parent: Ints
-) -> None:
-    """Write the symbol of every node and its parent inside its tree, reading backwards: a list is met before its
-    arguments, and its operator last. Without branches.
-
-    `parent` has one place before the first node, since an operator writes where the next node will.
-    """
-    above = np.empty(depth + 2, np.int64)  # the lists that are open
-    closing = 10 + operators
-    node = start[-1]
-    for row in range(len(token_start) - 2, -1, -1):
-        base, level = start[row] + 1, Place(0)
-        above[0] = base - 1
-        for position in range(token_start[row + 1] - 1, token_start[row] - 1, -1):
-            token = tokens[Place(position)]
-            closes = token == closing
-            opens = (token >= 10) & (not closes)
-            up = above[level]
-            symbol[Place((up if opens else node) - 1)] = token
-            parent[Place(node)] = up - base
-            above[level + _1] = node
-            level = level + Place(closes) - Place(opens)
-            node -= not opens

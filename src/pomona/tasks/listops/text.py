@@ -10,6 +10,7 @@ left-branching tree; a lost or moved bracket is an error.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from pomona.base.arrays import Bytes, Ints
 from pomona.base.compiled import compiled
 from pomona.base.errors import FormatError
-from pomona.base.letters import packed, put_letters
+from pomona.base.letters import Place, packed, put_letters
 from pomona.data.corpus import Corpus
 from pomona.trees.forest import Forest
 from pomona.trees.operators import OPERATORS
@@ -172,7 +173,7 @@ def _parse(
                 continue
             if byte in (ROUND_OPEN, ROUND_CLOSE):
                 return tokens, token_start, symbol, parent, start, values, answers, (9, at)
-            if at + 1 < size and text[at + 1] > BLANK:
+            if byte > BLANK and at + 1 < size and text[at + 1] > BLANK:
                 return tokens, token_start, symbol, parent, start, values, answers, (1, at)
             if opened:
                 return tokens, token_start, symbol, parent, start, values, answers, (9, at)
@@ -226,39 +227,52 @@ def _parse(
     return tokens[:token], token_start, symbol[:node], parent[:node], start, values[:node], answers, (0, 0)
 
 
-def lines(corpus: Corpus, *, source_first: bool, path: str | Path, grouped: bool = True) -> memoryview:
-    """The corpus as lines of text; an error for rows that `parse` could not restore."""
+def lines(corpus: Corpus, *, source_first: bool, path: str | Path, grouped: bool = True) -> Iterator[memoryview]:
+    """The corpus as lines of text, some rows at a time; an error for rows that `parse` could not restore. Each piece is
+    written over the one before."""
     quoting = corpus.forest.link is not None and corpus.forest.link.any()
     if corpus.width != 1 or corpus.targets.shape[1] != 1 or quoting:
         raise FormatError(f"{_LISTOPS}; these examples have several trees or answers, or quotations", path=path)
-    lengths = np.array([len(word.encode()) for word in corpus.vocabulary], np.int64)
     kinds = np.array([_kind(word) for word in corpus.vocabulary], np.uint8)
     digits = [outcome if type(outcome) is int and 0 <= outcome <= 9 else -1 for outcome in corpus.outcomes]
     answers = np.array([*digits, -1], np.int16)[corpus.targets[:, 0]]
-    positions = {word: position for position, word in enumerate(corpus.vocabulary)}
     forest = corpus.forest
-    spelled = np.array([[positions.get(name, -1), positions.get(f"[{name}", -1)] for name in forest.names], np.int64)
-    longest = int(corpus.lengths.max(initial=0))
+    names = {name: number for number, name in enumerate(forest.names)}
+    every = [*zip(corpus.vocabulary, kinds.tolist(), strict=True)]
+    named = np.array([-1 if kind == _FOREIGN else names.get(word.removeprefix("["), -1) for word, kind in every])
+    spelled = [[f" {word}{' )' * rounds * grouped}".encode() for rounds in _ROUNDS[kind]] for word, kind in every]
+    texts = np.array([packed(word) for both in spelled for word in both], np.uint64)  # eight letters at most
+    sizes = np.where(kinds[:, None] == _FOREIGN, 0, [[len(word) for word in both] for both in spelled]).ravel()
     # A valid line has a pair of round brackets (four bytes) for each token but one; an invalid one may need more.
-    most = len(corpus.tokens) * (int(lengths[kinds != _FOREIGN].max(initial=0)) + 5)  # unused memory costs nothing
-    text = np.empty(most + 3 * len(corpus) + 4 * longest + 16, np.uint8)
-    ends = ("", " )", " ) )")  # the words of ListOps have at most seven letters, and one letter where brackets follow
-    texts = np.array([[packed(f" {word}{end}".encode()) for end in ends] for word in corpus.vocabulary], np.uint64)
-    at, bad = _lines(
-        corpus.tokens, corpus.token_start, texts.reshape(-1, 3), lengths, kinds, answers, forest.symbol, forest.arity,
-        forest.start, spelled.reshape(-1, 2), longest, source_first, grouped, text,
-    )  # fmt: skip
-    if bad >= 0:
-        shown = " ".join(corpus[bad].tokens[:12])
-        raise FormatError(f"{_LISTOPS}; row {bad + 1} is not: {shown[:60]}", path=path)
-    return text[at:].data
+    widest = int(sizes.max(initial=0)) + 4
+    text = np.empty(0, np.uint8)
+    first = 0
+    while first < len(corpus):
+        last = int(np.searchsorted(corpus.token_start, corpus.token_start[first] + _PIECE, "right")) - 1
+        last = max(first + 1, last)
+        longest = int(corpus.lengths[first:last].max())
+        words = int(corpus.token_start[last] - corpus.token_start[first])
+        most = widest * words + 3 * (last - first) + 4 * longest + 32
+        if most > len(text):
+            text = np.empty(most, np.uint8)
+        at, bad = _lines(
+            corpus.tokens, corpus.token_start[first : last + 1], texts, sizes, kinds, named, answers[first:last],
+            forest.symbol, forest.parent, forest.start[first : last + 1], longest, source_first, grouped, text,
+        )  # fmt: skip
+        if bad >= 0:
+            shown = " ".join(corpus[first + bad].tokens[:12])
+            raise FormatError(f"{_LISTOPS}; row {first + bad + 1} is not: {shown[:60]}", path=path)
+        yield text[at:].data
+        first = last
 
 
+_PIECE = 1 << 17  # tokens; their text stays in the processor's cache
 _LISTOPS = (
     "these lines hold lists of digits under the operators of ListOps, with their own tree and one digit as answer "
     "(parquet and jsonl hold anything)"
 )
 _DIGIT, _OPEN, _CLOSE, _FOREIGN = range(4)
+_ROUNDS = {_DIGIT: (0, 1), _OPEN: (0, 0), _CLOSE: (1, 2), _FOREIGN: (0, 0)}  # brackets behind: alone, in a list
 
 
 def _kind(word: str) -> int:
@@ -269,21 +283,23 @@ def _kind(word: str) -> int:
 
 
 _ROUND_OPENS = packed(b" ( ( ( (")
+_0, _1 = Place(0), Place(1)
 
 
 @compiled
 def _lines(
-    tokens: Ints, token_start: Ints, texts: Ints, lengths: Ints, kinds: Bytes, answers: Ints, symbol: Ints,
-    arity: Ints, start: Ints, spelled: Ints, longest: int, source_first: bool, grouped: bool, out: Bytes,
+    tokens: Ints, token_start: Ints, texts: Ints, sizes: Ints, kinds: Bytes, named: Ints, answers: Ints, symbol: Ints,
+    parent: Ints, start: Ints, longest: int, source_first: bool, grouped: bool, out: Bytes,
 ) -> tuple[int, int]:  # fmt: skip
     """Fill `out` from its end. Returns where the text begins, and a row whose tokens are not its tree (-1: none).
 
-    `texts` holds each token after a blank: alone, with a round bracket behind it, and with two. Tokens are read
-    backwards, so a list's arguments are counted before its operator comes. Digits and `]` appear in post-order, so a
-    row matches its tree if names and arities agree.
+    `texts` and `sizes` hold each token after a blank, with the round brackets behind it: where it stands alone, and in
+    a list. Tokens are read backwards, so a list's arguments are counted before its operator comes, and each tells what
+    its node's parent is. No branch depends on what the next token is, which no processor could predict.
     """
-    owner = np.empty(longest + 1, np.int64)
-    arguments = np.empty(longest + 1, np.int64)
+    above = np.empty(longest + 2, np.int64)  # of each open list: its node,
+    arguments = np.empty(longest + 2, np.int64)  # and how many of its arguments were read
+    opening, closing = (kinds == _OPEN).astype(np.int64), (kinds == _CLOSE).astype(np.int64)
     at = len(out)
     for row in range(len(token_start) - 2, -1, -1):
         at -= 1
@@ -291,39 +307,32 @@ def _lines(
         if source_first:
             at -= 2
             out[at], out[at + 1] = TAB, ZERO + answers[row]
-        level, node, last = 0, start[row + 1] - 1, token_start[row + 1] - 1
-        for position in range(last, token_start[row] - 1, -1):
-            token = tokens[position]
-            kind = kinds[token]
-            if kind == _OPEN:
-                level -= 1
-                if level < 0 or arguments[level] != arity[owner[level]] or spelled[symbol[owner[level]], 1] != token:
-                    return at, row
-            else:
-                if kind == _FOREIGN or (level == 0 and position < last) or node < start[row]:
-                    return at, row
-                rounds = 1 if level else 0
-                if level:
-                    arguments[level - 1] += 1
-                if kind == _CLOSE:
-                    owner[level], arguments[level] = node, 0
-                    level, rounds = level + 1, rounds + 1
-                elif spelled[symbol[node], 0] != token:
-                    return at, row
-                if (arity[node] > 0) != (kind == _CLOSE):
-                    return at, row
-                node -= 1
-                if not grouped:
-                    rounds = 0
-                at = put_letters(texts[token, rounds], out, at) - 2 - 2 * rounds
-                continue
-            at = put_letters(texts[token, 0], out, at) - lengths[token] - 1
-            if grouped:
-                left = arguments[level] + 1
-                while left > 0:
-                    at = put_letters(_ROUND_OPENS, out, at) - 2 * min(left, 4)
-                    left -= 4
-        if level or node >= start[row] or answers[row] < 0:
+        base, node, level, wrong = start[row], start[row + 1] - 1, _0, np.int64(0)
+        above[_0], arguments[_0] = base - 1, 0
+        for position in range(token_start[row + 1] - 1, token_start[row] - 1, -1):
+            token = Place(tokens[Place(position)])
+            opens, closes = opening[token], closing[token]
+            if (node - base < -opens) | (np.int64(level) < opens):
+                return at, row
+            up, count = above[level], arguments[level]
+            here = Place(node ^ ((up ^ node) & -opens))
+            wrong |= (np.int64(symbol[here]) ^ named[token]) & (closes - 1)
+            wrong |= (np.int64(parent[here]) ^ (up - base)) & (opens - 1)
+            wrong |= opens & np.int64(count == 0)
+            arguments[level], arguments[level + _1] = count + 1 - opens, 0
+            above[level + _1] = node
+            spelled = (token << _1) + Place(level > _0)
+            at = put_letters(texts[spelled], out, at) - sizes[spelled]
+            left = (count + 1) & -(opens & np.int64(grouped))
+            put_letters(_ROUND_OPENS, out, at)
+            put_letters(_ROUND_OPENS, out, at - 8)
+            if left > 8:
+                for farther in range(16, 2 * left, 8):
+                    put_letters(_ROUND_OPENS, out, at - farther)
+            at -= 2 * left
+            level = level + Place(closes) - Place(opens)
+            node -= 1 - opens
+        if wrong or level or arguments[_0] != 1 or node != base - 1 or answers[row] < 0:
             return at, row
         if source_first:
             at += 1  # no blank before the first token
