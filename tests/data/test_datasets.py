@@ -174,8 +174,8 @@ def test_a_damaged_manifest_is_an_error_that_names_it(tmp_path: Path, text: str)
 def test_a_damaged_manifest_is_replaced_when_the_data_are_made_again(tmp_path: Path, change: dict[str, Any]) -> None:
     folder = make(tmp_path / "data", 3)
     whole = json.loads((folder / MANIFEST).read_text())
-    damaged = {**whole, **change} if "settings" in change else whole | {"splits": {"dev": whole["splits"]["dev"] | change}}
-    (folder / MANIFEST).write_text(json.dumps(damaged))
+    dev = {"splits": {"dev": whole["splits"]["dev"] | change}}
+    (folder / MANIFEST).write_text(json.dumps(whole | (change if "settings" in change else dev)))
     assert not pm.verify(folder).holds
     make(folder, 3, ("train", "test"))
     assert set(json.loads((folder / MANIFEST).read_text())["splits"]) == {"train", "test"}
