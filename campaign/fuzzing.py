@@ -93,7 +93,10 @@ def fuzz(readers: Iterable[Reader], home: Path, *, cases: int, seed: int = 0, un
     chosen = list(readers)
     findings, warm = Findings.read(kept, seed), set[str]()
     load()
-    seconds = dict.fromkeys((reader.name for reader in chosen), 4e-3)  # of processor time for one case, at first
+    seconds = {  # of processor time for one case, as far as it is known
+        reader.name: findings.used[reader.name] / findings.done[reader.name] if findings.done[reader.name] else 4e-3
+        for reader in chosen
+    }
     while sum(findings.done.values()) < cases:
         for reader in sorted(chosen, key=lambda reader: findings.used[reader.name]):
             left = cases - sum(findings.done.values())
@@ -102,7 +105,7 @@ def fuzz(readers: Iterable[Reader], home: Path, *, cases: int, seed: int = 0, un
             first = findings.done[reader.name]
             if reader.name not in warm:
                 warm.add(warmed(reader, home))
-            size = min(left, BATCH, max(1, int(BATCH_SECONDS / seconds[reader.name])))
+            size = min(left, BATCH, max(1, int(BATCH_SECONDS / max(seconds[reader.name], 1e-5))))
             before = _processor_time()
             for number, what, detail in _batch(reader, home, seed, range(first, first + size)):
                 findings.counts[what] += 1

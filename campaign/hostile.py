@@ -194,12 +194,14 @@ def pages(home: Path, folder: Path, until: float) -> tuple[str, list[str]]:
     driver, fields, made, wrong = browser(), 0, 0, list[str]()
     if driver is None:
         return "NOT RUN: there is no chromium with chromedriver", []
-    for turn in range(len(PAYLOADS)):
-        if made and time.monotonic() > until:
-            break
-        fields += plant(home, folder / f"{turn}", turn=turn)
-        whole = page(folder / f"{turn}", folder / f"{turn} out")
-        wrong += [f"turn {turn}: {what}" for what in (*marked(whole)[1], *browsed(whole, driver))]
-        made += 1
-    driver.quit()
+    try:
+        for turn in range(len(PAYLOADS)):
+            if made and time.monotonic() > until:
+                break
+            fields += plant(home, folder / f"{turn}", turn=turn)
+            whole = page(folder / f"{turn}", folder / f"{turn} out")
+            wrong += [f"turn {turn}: {what}" for what in (*marked(whole)[1], *browsed(whole, driver))]
+            made += 1
+    finally:
+        driver.quit()
     return f"{fields:,} hostile fields in {made} of {len(PAYLOADS)} pages, {len(wrong)} found", wrong

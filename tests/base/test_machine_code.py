@@ -198,6 +198,7 @@ def test_nothing_that_others_could_have_written_is_loaded(cached: tuple[dict[str
     index = next(state.glob("*.nbi"))
     index.chmod(0o666)
     assert run(CALL, environment, state.parent) == MISS  # and written again, as ours
+    assert run(CALL, environment, state.parent) == HIT
     state.chmod(0o777)
     assert run(CALL, environment, state.parent) == MISS
     assert list((state.parent.parent / "pomona" / "__pycache__").glob("loops-pomona.loop-*")), "kept elsewhere instead"

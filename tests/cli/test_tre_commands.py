@@ -270,3 +270,17 @@ def test_derivations_and_items_are_read_from_any_file_of_trees(tmp_path, name, t
     assert derivations.tree(0) == tree
     assert items is None
     assert read_items(tmp_path / name) == [item]
+
+
+@pytest.mark.parametrize("line", ['[["x"]]', "null", '[{"x": 1}]'])
+def test_an_item_that_is_none_is_an_error_with_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
+    paths = tmp_path / "meanings.jsonl", tmp_path / "messages.txt"
+    paths[0].write_text(f"{line}\n" * 3)
+    paths[1].write_text("a\nb\nc\n")
+    status, _, said = run(monkeypatch, capsys, "measure", "topsim", *paths)
+    words = " ".join(said.split())
+    assert status == 3
+    assert "row 0: an item is a text or a list of symbols" in words
+    assert all(path.name in words for path in paths)

@@ -158,7 +158,9 @@ def test_a_folder_without_a_manifest_is_read_by_the_names_of_its_files(tmp_path:
 
 @pytest.mark.parametrize(
     "text", ["[]", "{}", '{"splits": 3}', '{"splits": {"train": {}}}', '{"splits": {"train": {"files": []}}}',
-             '{"splits": {"train": {"files": [3]}}}', '{"splits": {"train": {"files": ["/"]}}}', "{"],
+             '{"splits": {"train": {"files": [3]}}}', '{"splits": {"train": {"files": ["/"]}}}', "{",
+             '{"splits": {}, "settings": "\u0000"}', '{"splits": {}, "settings": [0]}', '{"splits": {}, "seed": NaN}',
+             '{"splits": {"train": {"files": ["train.jsonl"], "labels": {"2": 1e999}}}}'],
 )  # fmt: skip
 def test_a_damaged_manifest_is_an_error_that_names_it(tmp_path: Path, text: str) -> None:
     folder = make(tmp_path / "data", 3)
@@ -166,3 +168,14 @@ def test_a_damaged_manifest_is_an_error_that_names_it(tmp_path: Path, text: str)
     with pytest.raises(FormatError, match=r"manifest\.json"):
         corpus_from(str(folder))
     assert not pm.verify(folder).holds
+
+
+@pytest.mark.parametrize("change", [{"settings": 1}, {"settings": [0]}, {"rows": float("inf")}, {"y": float("nan")}])
+def test_a_damaged_manifest_is_replaced_when_the_data_are_made_again(tmp_path: Path, change: dict[str, Any]) -> None:
+    folder = make(tmp_path / "data", 3)
+    whole = json.loads((folder / MANIFEST).read_text())
+    dev = {"splits": {"dev": whole["splits"]["dev"] | change}}
+    (folder / MANIFEST).write_text(json.dumps(whole | (change if "settings" in change else dev)))
+    assert not pm.verify(folder).holds
+    make(folder, 3, ("train", "test"))
+    assert set(json.loads((folder / MANIFEST).read_text())["splits"]) == {"train", "test"}

@@ -114,6 +114,9 @@ class _SealedFiles(IndexDataCacheFile):  # type: ignore[misc]
     def _open_for_write(self, filepath: str) -> Iterator[io.BytesIO]:
         content = io.BytesIO()
         yield content
+        with suppress(FileNotFoundError):
+            if not _is_only_ours(Path(filepath).stat()):  # or the new file would get its owner and permissions
+                Path(filepath).unlink()
         with replacing(filepath, mode=0o600) as beside:
             beside.write_bytes(content.getvalue() + hashlib.sha256(content.getvalue()).digest())
 

@@ -70,6 +70,18 @@ def is_text(value: Any) -> bool:
     return isinstance(value, str) and (value.isascii() or not any("\ud800" <= one <= "\udfff" for one in value))
 
 
+def is_finite(value: Any) -> bool:
+    """Whether a value holds neither NaN nor an infinity anywhere, which Python reads from JSON and must not write."""
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, float) and not math.isfinite(part):
+            return False
+        if isinstance(part, (dict, list)):
+            waiting += part.values() if isinstance(part, dict) else part
+    return True
+
+
 NUMBER = Kind("a number", is_number)
 SHARE = Kind("a number from 0 to 1", lambda value: is_number(value) and 0 <= value <= 1)
 WHOLE = Kind("a whole number", _is_whole)

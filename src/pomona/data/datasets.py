@@ -22,7 +22,7 @@ from typing import Any
 
 from pomona.base.errors import FormatError, PomonaError, did_you_mean
 from pomona.base.files import kind_of, read_bytes, read_json, write_bytes, write_json
-from pomona.base.shapes import COUNT, TEXT, fault
+from pomona.base.shapes import ANYTHING, COUNT, TEXT, Each, fault, is_finite
 from pomona.data import formats
 from pomona.data.corpus import Corpus
 from pomona.data.formats import FORMATS
@@ -32,7 +32,8 @@ MANIFEST = "manifest.json"
 UNFINISHED = "unfinished"
 _SHARD_NAME = re.compile(r"-\d{5}-of-\d{5}$")
 _SHARD = {"file": TEXT, "rows": COUNT, "fingerprint": TEXT}
-_SPLIT = {"files?": [TEXT], "shards?": [_SHARD], "rows?": COUNT, "fingerprint?": TEXT}
+_SPLIT = {"files?": [TEXT], "shards?": [_SHARD], "rows?": COUNT, "fingerprint?": TEXT, "labels?": Each(COUNT)}
+_MANIFEST = {"splits": Each(ANYTHING), "settings?": Each(ANYTHING)}
 _SAME = ("name", "seed", "settings", "version")  # what two manifests of one dataset have in common
 
 
@@ -52,9 +53,12 @@ class Dataset:
         if kind_of(path) != "file":
             return cls(folder, _by_name(folder), {})
         manifest = read_json(path)
-        splits = manifest.get("splits") if isinstance(manifest, dict) else None
-        if not isinstance(splits, dict) or not all(map(_is_split, splits.values())):
-            raise FormatError("this is no manifest of `pomona generate`: its splits cannot be read", path=path)
+        wrong = fault(manifest, _MANIFEST)
+        if not wrong and not (all(map(_is_split, manifest["splits"].values())) and is_finite(manifest)):
+            wrong = "its splits cannot be read"
+        if wrong:
+            raise FormatError(f"this is no manifest of `pomona generate`: {wrong}", path=path)
+        splits = manifest["splits"]
         if manifest.get(UNFINISHED):
             raise FormatError(
                 "`pomona generate` did not finish here, so the files may be of different draws; run it again", path=path

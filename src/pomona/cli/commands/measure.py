@@ -99,6 +99,7 @@ def _check_settings(chosen: Measure, settings: dict[str, Any], data: str) -> Non
 
 
 def _of_files(chosen: Measure, paths: list[Path]) -> dict[str, Any]:
+    from pomona.base.errors import MeasureError
     from pomona.evaluation.measure import ItemMeasure, plain_values, read_item_files
 
     if not isinstance(chosen, ItemMeasure):
@@ -109,5 +110,9 @@ def _of_files(chosen: Measure, paths: list[Path]) -> dict[str, Any]:
         raise typer.BadParameter(
             f"{chosen.name} compares two files, {' and '.join(chosen.reads)}; give the second one.", param_hint="SECOND"
         )
-    return plain_values(chosen.of_items(*read_item_files(chosen, paths)))
+    items = read_item_files(chosen, paths)
+    try:
+        return plain_values(chosen.of_items(*items))
+    except MeasureError as error:  # which speaks of rows
+        raise MeasureError(f"{' and '.join(map(str, paths))}: {error}") from error.__cause__
 
