@@ -197,6 +197,8 @@ def test_a_tuple_of_layers_has_a_table_a_plot_and_a_paired_comparison(tmp_path: 
     assert json.loads(fits.save(tmp_path / "layers.json").read_text())["best"] == "layer 2"
     with pytest.raises(MeasureError, match="no layer is called 'top'; there are layer 0"):
         fits.compare("top", "layer 0")
+    with pytest.raises(MeasureError, match="no layer is called 'layer 9'; there are layer 0"):
+        fits["layer 9"]
 
 
 def test_the_interval_covers_no_difference_for_equal_layers() -> None:

@@ -64,9 +64,23 @@ def test_a_constant_language_is_no_success() -> None:
 
 @pytest.mark.filterwarnings("ignore::pomona.representations.tre.ReconstructionWarning")
 def test_the_bracket_is_said_where_the_minimum_is_not_proved() -> None:
-    fit = tre(grid(1.0, width=4), TREES)
+    fit = tre(grid(1.0, width=16), TREES)
     assert fit.bound.status == "best found"
+    assert 0.5 < fit.summary.explained.high < 0.99
     assert f"and no lexicon explains more than {percent(fit.summary.explained.high)}" in str(fit)
+    unknown = tre(grid(1.0, width=4), TREES)
+    assert unknown.bound.lower_bound == 0.0  # as many dimensions as the rank: nothing is proved
+    assert "and whether another lexicon explains more is not known" in str(unknown)
+    assert "more than 100 %" not in str(unknown)
+
+
+@pytest.mark.parametrize("distance", ["cosine", "sql2", "l1"])
+def test_rounding_is_not_shown_as_an_error(distance: str) -> None:
+    told = str(tre(grid(0.0), TREES, distance=distance))
+    assert f"TRE 0 (add, {distance})" in told
+    assert "is explained by the parts: they compose the vectors exactly" in told
+    assert "none: every item is composed exactly" in told
+    assert "e-1" not in told
 
 
 def test_what_is_dear_runs_when_asked() -> None:
@@ -140,6 +154,7 @@ def test_a_fit_is_saved_drawn_and_shown(tmp_path: Path) -> None:
     drawing = fit.plot(tmp_path / "fit.svg")
     assert (tmp_path / "fit.svg").read_text().startswith("<svg")
     assert len(drawing.spec["concat"]) == 2
+    assert len(repr(drawing)) < 120
 
 
 def test_items_are_named_as_they_were_given() -> None:

@@ -56,6 +56,9 @@ class LayerFits(dict[str, TreFit]):
         super().__init__(next(iter(seeds.values())))
         self.seeds = {name: dict(layers) for name, layers in seeds.items()}
 
+    def __missing__(self, name: Any) -> TreFit:
+        raise MeasureError(f"no layer is called {name!r}; there are {', '.join(map(visible, self))}.")
+
     @cached_property
     def rows(self) -> tuple[Row, ...]:
         """The table: one row for each layer."""

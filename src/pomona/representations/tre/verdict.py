@@ -33,6 +33,7 @@ LEAST_SHUFFLES = 99  # fewer than this decide nothing
 WORST = 3  # items that are named
 SIGNIFICANT = 0.05
 RESAMPLES = 1000
+NOTHING = 1e-12  # a distance of at most this share of the trivial predictor's is rounding
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Verdict:
             "explained": _explained(self.explained, self.proved),
             "chance": self.left_out.get("chance") or _chance(self.chance, self.explained),
             "unseen": self.left_out.get("unseen") or _unseen(self.unseen),
-            "worst": worst,
+            "worst": worst or "none: every item is composed exactly, up to rounding.",
         }
         return answers | ({"note": " ".join(self.notes)} if self.notes else {})
 
@@ -180,10 +181,16 @@ def derivation_text(fitted: FittedModel, row: int, longest: int = 60) -> str:
 
 def _title(fitted: FittedModel) -> str:
     trees, shape = fitted.derivations, " x ".join(map(str, fitted.shape))
+    score = f"{fitted.score:.4g}" if fitted.score > _rounding(fitted) else "0"
     return (
-        f"TRE {fitted.score:.4g} ({fitted.compose.name}, {fitted.distance.name}): {len(trees):,} items of {shape} "
+        f"TRE {score} ({fitted.compose.name}, {fitted.distance.name}): {len(trees):,} items of {shape} "
         f"numbers, {len(trees.names):,} parts, {trees.distinct:,} combinations"
     )
+
+
+def _rounding(fitted: FittedModel) -> float:
+    """Distances up to this are zero but for rounding."""
+    return NOTHING * fitted.bound.zero if np.isfinite(fitted.bound.zero) else 0.0
 
 
 def _share(fitted: FittedModel) -> Share:
@@ -200,10 +207,14 @@ def _explained(share: Share, proved: str) -> str:
     if share.reason is not None:
         return f"cannot be said: {share.reason}."
     value, high = percent(share.value), percent(share.high)
+    if 1.0 - share.value <= NOTHING:
+        return "100 % of the distance to the mean vector is explained by the parts: they compose the vectors exactly."
     if proved == "optimal":
         bracket = "and this is the minimum, proved to within 1 % of TRE"
     elif high == value:
         bracket = "and no lexicon explains a whole per cent more"
+    elif 1.0 - share.high <= NOTHING:
+        bracket = "and whether another lexicon explains more is not known"
     else:
         bracket = f"and no lexicon explains more than {high}"
     if share.value <= 0.0:
@@ -253,7 +264,8 @@ def _duration(seconds: float) -> str:
 
 def _worst(fitted: FittedModel) -> list[tuple[int, str, float]]:
     order = np.argsort(-fitted.per_item, kind="stable")[:WORST]
-    return [(row, derivation_text(fitted, row), float(fitted.per_item[row])) for row in order.tolist()]
+    shown = [row for row in order.tolist() if fitted.per_item[row] > _rounding(fitted)]
+    return [(row, derivation_text(fitted, row), float(fitted.per_item[row])) for row in shown]
 
 
 def _unseen_of(fitted: FittedModel, held: HeldOut, seed: int) -> Unseen:
