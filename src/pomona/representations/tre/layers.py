@@ -26,7 +26,7 @@ from pomona.base.files import write_json
 from pomona.base.plots import COLOURS, Drawing, percent
 from pomona.representations.tre.comparison import Comparison, compare_fits
 from pomona.representations.tre.design import FloatArray
-from pomona.representations.tre.fit import Options, TreFit, fit_layers, warn
+from pomona.representations.tre.fit import Options, TreFit, check_options, fit_layers, warn
 from pomona.representations.tre.problem import Problem
 from pomona.representations.tre.verdict import percent as in_words
 
@@ -194,6 +194,7 @@ def tre_layers(
     called "layer 0", ...; or a mapping from each seed's name to such layers. The derivations are read, counted and
     factorised once; squared l2 and cosine fit all layers together.
     """
+    check_options(options, Options)
     problem = Problem.of(derivations, compose, **options)
     seeds = _seeds_of(representations, len(problem.derivations))
     layers, names = [], []
@@ -251,9 +252,17 @@ def _layers_of(source: Any, items: int) -> dict[str, Any]:
     if not _is_sequence(source, items):
         raise MeasureError(
             f"layers are a mapping from each layer's name to its representations, or a sequence of them, each with one "
-            f"row for each of the {items} derivations; got {type(source).__name__}. For one layer: pm.tre(layer, ...)."
+            f"row for each of the {items} derivations; got {_described(source)}. For one layer: pm.tre(layer, ...)."
         )
     return {f"layer {number}": table for number, table in enumerate(source)}
+
+
+def _described(source: Any) -> str:
+    """The type, and the shapes of the tables if there are any."""
+    tables = source if isinstance(source, list | tuple) else []
+    shapes = [str(list(table.shape)) for table in tables if hasattr(table, "shape")]
+    more = ", ..." if len(shapes) > 6 else ""
+    return type(source).__name__ + (f" of shapes {', '.join(shapes[:6])}{more}" if shapes else "")
 
 
 def _is_sequence(source: Any, items: int) -> bool:

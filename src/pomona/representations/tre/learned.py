@@ -63,7 +63,9 @@ class JointProblem:
         return self.distance.per_item(self.predict(point), self.targets)
 
     def score(self, point: Point) -> float:
-        return float(self.per_item(point).mean())
+        """The mean distance; infinite where the user's own function has no value."""
+        mean = float(self.per_item(point).mean())
+        return mean if np.isfinite(mean) else np.inf
 
     def slope(self, point: Point, distance: Distance, width: float) -> tuple[float, FloatArray, Parameters]:
         """The summed distance and its gradients; corners of the distance are rounded off at `width`."""
@@ -152,7 +154,7 @@ def _projected(joint: JointProblem, best: _End, cornered: bool, limit: int) -> t
 
 
 def _starts(joint: JointProblem, shape: tuple[int, ...], count: int, seed: int) -> Iterator[Point]:
-    """The additive optimum first, where the composition contains addition; then random parameters."""
+    """The additive optimum first, where the composition contains addition; then random parameters, or lexicons."""
     counts = joint.derivations.counts
     additive = fit_linear(counts, joint.targets, joint.distance).lexicon
     squares = fit_linear(counts, joint.targets, SqL2()).lexicon
@@ -160,7 +162,10 @@ def _starts(joint: JointProblem, shape: tuple[int, ...], count: int, seed: int) 
         rng = np.random.default_rng([seed, start])
         parameters = joint.composition.initial(shape, joint.derivations.arity, rng)
         is_addition = start == 0 and _make_addition(parameters)
-        yield (additive if is_addition else squares).copy(), parameters
+        lexicon = (additive if is_addition else squares).copy()
+        if start and not parameters:  # a function, of which nothing else could be drawn
+            lexicon = np.sqrt((squares**2).mean()) * rng.normal(size=squares.shape)
+        yield lexicon, parameters
 
 
 def _make_addition(parameters: Parameters) -> bool:

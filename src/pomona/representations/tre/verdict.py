@@ -181,7 +181,7 @@ def derivation_text(fitted: FittedModel, row: int, longest: int = 60) -> str:
 
 def _title(fitted: FittedModel) -> str:
     trees, shape = fitted.derivations, " x ".join(map(str, fitted.shape))
-    score = f"{fitted.score:.4g}" if fitted.score > _rounding(fitted) else "0"
+    score = "0" if fitted.score <= _rounding(fitted) else f"{fitted.score:.4g}"
     return (
         f"TRE {score} ({fitted.compose.name}, {fitted.distance.name}): {len(trees):,} items of {shape} "
         f"numbers, {len(trees.names):,} parts, {trees.distinct:,} combinations"
