@@ -95,6 +95,14 @@ def test_what_is_dear_runs_when_asked() -> None:
     assert told.sentences["unseen"] == "not asked."
 
 
+def test_a_search_from_many_starts_is_not_repeated_unasked() -> None:
+    """Folds of `weighted` and `diagonal` under cosine took a quarter of a minute where a second was promised."""
+    fit = tre(grid(0.2, width=2)[:12], TREES[:12], compose="weighted", restarts=1)
+    assert "not run, since it would take about" in fit.summary.sentences["unseen"]
+    exact = tre(fit.rows, TREES[:12], compose="weighted", distance="sql2", restarts=1)
+    assert exact.summary.unseen is not None
+
+
 def test_the_sequential_p_value_is_honest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Under the null, P(p <= a) <= a for every a, although most tests stop early (Besag and Clifford 1991)."""
     fit = tre(grid(0.2), TREES, distance="sql2")

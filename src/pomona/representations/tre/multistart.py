@@ -49,8 +49,7 @@ def best_of_many(
     """The best distinct ends of the known points and of many random ones, the best first; none where the problem is
     too large. `grid` are numbers to try for one coordinate of `diagonal`, [points, arity]."""
     width, arity = targets.shape[1], paths.exponent.shape[1]
-    unknowns = paths.shape[1] * width + arity * (width if diagonal else 1)
-    starts = min(int(WORK / (len(paths.row) * width)), int(CURVATURE / unknowns**2), MOST)
+    starts, _ = _affordable(paths, width, diagonal)
     if starts < FEWEST:
         return []
     scale = 1.0 if cosine else max(float(np.sqrt((targets**2).mean())), 1e-100)
@@ -68,6 +67,23 @@ def best_of_many(
         own = number[one].copy() if diagonal else number[one][:, :, None].copy()
         ends.append((scale * lexicon[one], {key: own}))
     return ends
+
+
+def _affordable(paths: Paths, width: int, diagonal: bool) -> tuple[int, int]:
+    """How many starts can be paid for, and the unknowns of each."""
+    unknowns = paths.shape[1] * width + paths.exponent.shape[1] * (width if diagonal else 1)
+    return min(int(WORK / (len(paths.row) * width)), int(CURVATURE / unknowns**2), MOST), unknowns
+
+
+def seconds_of_many(paths: Paths, width: int, *, cosine: bool, diagonal: bool, known: int) -> float:
+    """Roughly what `best_of_many` takes, on one usual core; from sizes alone."""
+    starts, unknowns = _affordable(paths, width, diagonal)
+    if starts < FEWEST:
+        return 0.0
+    leaves = len(paths.row) * width
+    each = 2e-10 * paths.shape[0] * leaves + 2e-8 * leaves + 2e-9 * unknowns**2
+    steps = 400 * (2 if diagonal else 1) * (1 if cosine else 2)
+    return (1.5 if diagonal else 1.0) + (starts + known) * steps * each
 
 
 def _distinct(value: FloatArray, most: int) -> list[int]:

@@ -21,10 +21,12 @@ from typing import Any
 import numpy as np
 
 from pomona.base.errors import PomonaError
+from pomona.representations.tre.cells import Paths
 from pomona.representations.tre.checks import is_constant
-from pomona.representations.tre.compositions import Add
+from pomona.representations.tre.compositions import Add, Diagonal, Weighted
 from pomona.representations.tre.design import DENSE_COLUMNS
 from pomona.representations.tre.fitted import FittedModel
+from pomona.representations.tre.projection import seconds_of_project
 from pomona.representations.tre.significance import CONSTANT, HeldOut, ShuffleTest, heldout, shuffle_test
 
 SHUFFLES, STOP, FOLDS = 999, 20, 10  # at most so many; once STOP shuffles score as low, p is decided
@@ -340,7 +342,11 @@ def seconds_of_fit(fitted: FittedModel) -> float:
     numbers = float(trees.subtrees) * width + sum(value.size for value in fitted.parameters.values())
     steps = 100 * (fitted.restarts or 8) + 500
     steps *= (1 if fitted.compose.linear else 4) * (4 if fitted.distance.name in ("l1", "l2") else 1)
-    return float(steps * (6e-5 * max(len(trees.steps), 1) + 2e-8 * numbers))
+    searched = 0.0
+    if isinstance(fitted.compose, Weighted | Diagonal) and (paths := Paths.of(trees)) is not None:
+        diagonal = isinstance(fitted.compose, Diagonal)
+        searched = seconds_of_project(paths, width, fitted.distance.name, diagonal=diagonal)
+    return float(max(searched, steps * (6e-5 * max(len(trees.steps), 1) + 2e-8 * numbers)))
 
 
 def _affordable_shuffles(fitted: FittedModel) -> int:
