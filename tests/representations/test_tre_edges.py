@@ -163,6 +163,13 @@ RIGHT: dict[str, Callable[[], TreFit]] = {
     "messages as strings": lambda: tre(messages=LETTERS, derivations=TREES),
     "messages as words": lambda: tre(messages=[" ".join(text) for text in LETTERS], derivations=TREES),
     "messages as whole numbers": lambda: tre(messages=CODES, derivations=TREES),
+    "messages as a data frame": lambda: tre(
+        messages=Frame({"first": CODES[:, 0], "second": CODES[:, 1]}), derivations=TREES
+    ),
+    "messages as a data frame of letters": lambda: tre(
+        messages=Frame({"first": [text[0] for text in LETTERS], "second": [text[1] for text in LETTERS]}),
+        derivations=TREES,
+    ),
     "messages as a tensor": lambda: tre(messages=torch.tensor(CODES), derivations=TREES),
     "messages as whole floats": lambda: tre(messages=CODES.astype(float), derivations=TREES),
     "messages as lists": lambda: tre(messages=[list(text) for text in LETTERS], derivations=TREES),

@@ -201,6 +201,13 @@ def test_a_tuple_of_layers_has_a_table_a_plot_and_a_paired_comparison(tmp_path: 
         fits["layer 9"]
 
 
+def test_a_layer_that_is_a_sum_has_the_score_0_in_the_table() -> None:
+    words = np.random.default_rng(0).normal(size=(7, 5))
+    trees = [(i, j) for i in range(3) for j in range(3, 7)]
+    table = str(tre_layers([np.array([words[i] + words[j] for i, j in trees])], trees))
+    assert table.splitlines()[1].split()[:4] == ["layer", "0", "0", "0"]  # its name, TRE, at least
+
+
 def test_the_interval_covers_no_difference_for_equal_layers() -> None:
     """Two layers that are rotations of each other explain the same, item by item, so the interval is a point."""
     trees, rows = noisy_sums(150, 9, 24, seed=4, noise=0.3)

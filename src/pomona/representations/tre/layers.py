@@ -28,6 +28,7 @@ from pomona.representations.tre.comparison import Comparison, compare_fits
 from pomona.representations.tre.design import FloatArray
 from pomona.representations.tre.fit import Options, TreFit, check_options, fit_layers, warn
 from pomona.representations.tre.problem import Problem
+from pomona.representations.tre.verdict import NOTHING
 from pomona.representations.tre.verdict import percent as in_words
 
 SAMPLES = 1000
@@ -121,7 +122,8 @@ class LayerFits(dict[str, TreFit]):
         lines = [header + (("over seeds",) if seeds else ())]
         for row in self.rows:
             behind = "best" if row.layer == self.best else _points(row)
-            line = (visible(row.layer), f"{row.tre:.4g}", f"{row.lower_bound:.4g}", in_words(row.explained), behind)
+            tre = "0" if 1.0 - row.explained <= NOTHING else f"{row.tre:.4g}"
+            line = (visible(row.layer), tre, f"{row.lower_bound:.4g}", in_words(row.explained), behind)
             lines.append(line + ((f"+-{50 * row.spread:.1f} points",) if seeds else ()))
         widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
         return "\n".join(

@@ -22,11 +22,12 @@ import numpy as np
 
 from pomona.representations.tre.additive import fit_linear
 from pomona.representations.tre.cells import Paths
-from pomona.representations.tre.compositions import Diagonal, PartMaps, Weighted
+from pomona.representations.tre.compositions import Diagonal, Linear, PartMaps, Position, Weighted
 from pomona.representations.tre.derivations import Derivations, IntArray
 from pomona.representations.tre.design import Design, FloatArray
 from pomona.representations.tre.distances import Distance, SqL2
 from pomona.representations.tre.least_deviations import least_deviations
+from pomona.representations.tre.many_maps import best_of_maps
 from pomona.representations.tre.problem import Layer, Problem
 from pomona.representations.tre.projection import project
 from pomona.representations.tre.recursion import Composition, Parameters, compose_subtrees, gradients
@@ -120,6 +121,10 @@ def fit_learned(layer: Layer, problem: Problem, *, seed: int, limit: int = 400) 
     count = problem.restarts or (2 if searched else 8 if absorbing else many)
     cornered = layer.distance.name in ("l1", "l2")
     ends = [_descend_from(joint, point, cornered, limit) for point in _starts(joint, layer.shape, count, seed)]
+    if isinstance(composition, Linear | Position) and not absorbing:
+        rows = composition.rows(layer.shape)
+        more = best_of_maps(derivations, wanted, rows, layer.distance.name)
+        ends += [_descend_from(joint, point, cornered, limit) for point in more]
     reached = tuple(end.score for end in ends)
     ends.sort(key=lambda end: end.score)
     best, lower = ends[0], None

@@ -23,9 +23,10 @@ import numpy as np
 from pomona.base.errors import PomonaError
 from pomona.representations.tre.cells import Paths
 from pomona.representations.tre.checks import is_constant
-from pomona.representations.tre.compositions import Add, Diagonal, Weighted
+from pomona.representations.tre.compositions import Add, Diagonal, Linear, Position, Weighted
 from pomona.representations.tre.design import DENSE_COLUMNS
 from pomona.representations.tre.fitted import FittedModel
+from pomona.representations.tre.many_maps import seconds_of_maps
 from pomona.representations.tre.projection import seconds_of_project
 from pomona.representations.tre.significance import CONSTANT, HeldOut, ShuffleTest, heldout, shuffle_test
 
@@ -346,6 +347,9 @@ def seconds_of_fit(fitted: FittedModel) -> float:
     if isinstance(fitted.compose, Weighted | Diagonal) and (paths := Paths.of(trees)) is not None:
         diagonal = isinstance(fitted.compose, Diagonal)
         searched = seconds_of_project(paths, width, fitted.distance.name, diagonal=diagonal)
+    if isinstance(fitted.compose, Linear | Position) and (trees.side == -1).any():
+        rows = fitted.compose.rows(fitted.shape)
+        searched = seconds_of_maps(trees, items * width, rows, fitted.distance.name)
     return float(max(searched, steps * (6e-5 * max(len(trees.steps), 1) + 2e-8 * numbers)))
 
 
