@@ -126,6 +126,24 @@ def test_text_from_outside_is_printed_as_text(tmp_path: Path, monkeypatch, capsy
     assert "\x1b[31m" not in out
 
 
+def test_lines_to_type_instead_stand_on_lines_of_their_own(files: Path, monkeypatch, capsys) -> None:  # type: ignore[no-untyped-def]
+    np.save(files / "ids.npy", np.arange(300).reshape(60, 5))
+    status, _, err = run(monkeypatch, capsys, "tre", files / "ids.npy", files / "derivations.jsonl")
+    assert status == 3
+    assert "may be symbols" in err
+    assert [line.split("(")[0] for line in err.splitlines()[1:]] == ["    pm.tre", "    pm.tre"]
+
+
+def test_derivations_are_read_from_lines_of_words(files: Path) -> None:
+    (files / "words.txt").write_text("dark red square\nsmall (blue disc)\n")
+    trees, names = read_derivations(files / "words.txt")
+    assert [trees.tree(row) for row in range(2)] == [("dark", "red", "square"), ("small", ("blue", "disc"))]
+    assert names is None
+    (files / "words.txt").write_text("dark red square\nsmall (blue disc\n")
+    with pytest.raises(FormatError, match=r"words.txt: row 1: 'small \(blue disc' is not a"):
+        read_derivations(files / "words.txt")
+
+
 def test_measures_from_files(tmp_path: Path, monkeypatch, capsys) -> None:  # type: ignore[no-untyped-def]
     meanings = [[i, j] for i in range(3) for j in range(3)]
     (tmp_path / "meanings.jsonl").write_text("".join(json.dumps(row) + "\n" for row in meanings))

@@ -163,6 +163,13 @@ RIGHT: dict[str, Callable[[], TreFit]] = {
     "messages as strings": lambda: tre(messages=LETTERS, derivations=TREES),
     "messages as words": lambda: tre(messages=[" ".join(text) for text in LETTERS], derivations=TREES),
     "messages as whole numbers": lambda: tre(messages=CODES, derivations=TREES),
+    "messages as a data frame": lambda: tre(
+        messages=Frame({"first": CODES[:, 0], "second": CODES[:, 1]}), derivations=TREES
+    ),
+    "messages as a data frame of letters": lambda: tre(
+        messages=Frame({"first": [text[0] for text in LETTERS], "second": [text[1] for text in LETTERS]}),
+        derivations=TREES,
+    ),
     "messages as a tensor": lambda: tre(messages=torch.tensor(CODES), derivations=TREES),
     "messages as whole floats": lambda: tre(messages=CODES.astype(float), derivations=TREES),
     "messages as lists": lambda: tre(messages=[list(text) for text in LETTERS], derivations=TREES),
@@ -299,6 +306,17 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "a module of another width": (
         lambda: tre(ROWS, TREES, compose=torch.nn.Bilinear(3, 3, 3)), r"failed on tensors of shape \(\d+, 4\)",
     ),
+    "a module that is not made": (lambda: tre(ROWS, TREES, compose=torch.nn.Linear), r"compose=Linear\(...\)"),
+    "a composition without gradient": (
+        lambda: tre(ROWS, TREES, compose=lambda x, y: (x * y).detach(), restarts=1), "has no gradient",
+    ),
+    "a composition that is undefined below zero": (
+        lambda: tre(ROWS, TREES, compose=lambda x, y: x.log() + (-x).log() + y, distance="sql2", restarts=2),
+        r"no start came to a finite score.*x.clamp",
+    ),
+    "an unknown option": (lambda: tre(ROWS, TREES, dist="l1"), "no option 'dist'. Did you mean 'distance'"),
+    "an unknown option for layers": (lambda: tre_layers([ROWS], TREES, messages=LETTERS), "no option 'messages'"),
+    "a layer with a row too few": (lambda: tre_layers((ROWS, ROWS[1:]), TREES), r"shapes \[12, 4\], \[11, 4\]"),
     "a composition that returns a number": (lambda: tre(ROWS, TREES, compose=lambda x, y: 1.0), "got float"),
     "a NumPy distance": (
         lambda: tre(ROWS, TREES, distance=lambda x, y: np.abs(np.asarray(x) - np.asarray(y)).sum(1)), "got ndarray",

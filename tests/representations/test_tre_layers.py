@@ -197,6 +197,15 @@ def test_a_tuple_of_layers_has_a_table_a_plot_and_a_paired_comparison(tmp_path: 
     assert json.loads(fits.save(tmp_path / "layers.json").read_text())["best"] == "layer 2"
     with pytest.raises(MeasureError, match="no layer is called 'top'; there are layer 0"):
         fits.compare("top", "layer 0")
+    with pytest.raises(MeasureError, match="no layer is called 'layer 9'; there are layer 0"):
+        fits["layer 9"]
+
+
+def test_a_layer_that_is_a_sum_has_the_score_0_in_the_table() -> None:
+    words = np.random.default_rng(0).normal(size=(7, 5))
+    trees = [(i, j) for i in range(3) for j in range(3, 7)]
+    table = str(tre_layers([np.array([words[i] + words[j] for i, j in trees])], trees))
+    assert table.splitlines()[1].split()[:4] == ["layer", "0", "0", "0"]  # its name, TRE, at least
 
 
 def test_the_interval_covers_no_difference_for_equal_layers() -> None:

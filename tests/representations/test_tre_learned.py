@@ -202,3 +202,21 @@ def test_a_users_module_is_copied_and_started_afresh() -> None:
     assert first.score < 1e-6 * (rows**2).sum(axis=1).mean()
     assert np.array_equal(first.per_item, again.per_item)
     assert all(torch.equal(a, b) for a, b in zip(before, module.parameters(), strict=True))
+
+
+def test_starts_of_a_function_without_parameters_differ() -> None:
+    """Nothing but the lexicon can be drawn for them; they used to start, and end, at one point."""
+    rng = np.random.default_rng(0)
+    trees = [(f"a{i}", f"b{j}") for i in range(4) for j in range(5)]
+    fit = tre(rng.normal(size=(20, 3)), trees, compose=lambda x, y: (x * y).sin(), distance="sql2", restarts=4)
+    assert fit.bound.spread is not None
+    assert fit.bound.spread > 1e-3
+    assert fit.score <= tre(fit.rows, trees, compose=fit.compose, distance="sql2", restarts=1).score
+
+
+@pytest.mark.filterwarnings("ignore::pomona.representations.tre.ReconstructionWarning")
+def test_a_start_where_the_function_has_no_value_does_not_win() -> None:
+    """NaN is neither more nor less than a score; the starts that have a value decide."""
+    trees, rows = [("a", "b"), ("a", "c"), ("d", "b"), ("d", "c")], [[-1.0], [-1.1], [-0.9], [-1.0]]
+    fit = tre(np.array(rows), trees, compose=lambda x, y: y - (x + 0.3).sqrt(), distance="sql2", restarts=12)
+    assert np.isfinite(fit.score)  # the first start has x = -0.5

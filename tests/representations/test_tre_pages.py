@@ -81,4 +81,11 @@ def test_a_sentence_encoder_layer_by_layer(tmp_path: Path, monkeypatch, capsys) 
     assert list(fits) == [f"layer {number}" for number in range(7)]
     assert fits.best == "layer 0"
     assert (tmp_path / "encoder_layers.svg").is_file()
-    assert "yes, it holds for combinations never seen" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "yes, it holds for combinations never seen" in printed
+    page = (ROOT / "docs" / "tre_examples.md").read_text(encoding="utf-8")
+    table = re.search(r"```\n(layer    TRE.*?)```", page, re.S)
+    assert table is not None
+    for shown, line in zip(table[1].splitlines()[1:], printed.splitlines()[1:], strict=False):  # of any processor
+        assert shown.split()[:2] == line.split()[:2]
+        assert float(shown.split()[2]) == pytest.approx(float(line.split()[2]), rel=1e-2)

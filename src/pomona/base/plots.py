@@ -52,6 +52,9 @@ class Drawing:
         """Write the plot in the format of the file's suffix, completely or not at all."""
         return save_svg(self.svg("#fff" if plot_kind(path) == "png" else None), path)
 
+    def __repr__(self) -> str:
+        return "Drawing(shown in a notebook; save it with .save('plot.svg'), .png or .pdf)"
+
     def _repr_svg_(self) -> str:
         return self.svg()
 

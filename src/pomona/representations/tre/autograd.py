@@ -119,7 +119,9 @@ class TorchComposition:
         inputs = [self._tensor(part).requires_grad_() for part in parts.vectors]
         whole = self._run(tensors, inputs)
         if not whole.requires_grad:
-            return [np.zeros_like(part) for part in parts.vectors]
+            raise MeasureError(
+                f"the composition {self.name!r} has no gradient. Write it with torch, without NumPy or detach()."
+            )
         wanted = [*inputs, *tensors.values()]
         above = self._tensor(np.ascontiguousarray(grad)).to(whole.dtype)
         slopes = [
@@ -190,8 +192,8 @@ def _described(value: Any) -> str:
 def _failed(what: str, error: Exception, tensors: Sequence[torch.Tensor]) -> str:
     """What the user's own code was given when it failed."""
     shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors)
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
     return (
-        f"{what} failed on tensors of shape {shapes} ({tensors[0].dtype}): {reason} "
+        f"{what} failed on tensors of shape {shapes} ({tensors[0].dtype}): {reason}. "
         f"It is given tensors and must use torch, not NumPy."
     )

@@ -254,6 +254,8 @@ def composition_of(choice: Any) -> Composition:
         if choice not in COMPOSITIONS:
             raise SpecError(f"no composition is called {choice!r}. {did_you_mean(choice, COMPOSITIONS)}")
         return COMPOSITIONS[choice]()
+    if isinstance(choice, type):
+        raise SpecError(f"compose is the class {choice.__name__}; give a made one: compose={choice.__name__}(...).")
     if all(hasattr(choice, field) for field in ("initial", "forward", "backward", "linear", "name")):
         composition: Composition = choice
         return composition

@@ -17,7 +17,7 @@ the score meets it.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from pomona.base.errors import MeasureError
+from pomona.base.errors import MeasureError, SpecError, did_you_mean
 from pomona.base.files import write_json
 from pomona.base.plots import Drawing
 from pomona.representations.tre import significance
@@ -135,6 +135,7 @@ def tre(
         pool: "mean", "last" or "first" for hidden states [items, tokens, width], or a list of [tokens, width].
         mask: with pool, [items, tokens]: 1 for a token and 0 for padding; "all" if nothing is padded.
     """
+    check_options(options, MessageOptions)
     messages = options.pop("messages", None)
     if messages is not None:
         if representations is not None:
@@ -144,6 +145,14 @@ def tre(
     (fit,) = fit_layers([problem.layer(representations, distance)], problem, seed=seed)
     warn(fit.notes)
     return fit
+
+
+def check_options(given: Iterable[str], known: type) -> None:
+    """Refuse options that `tre` or `tre_layers` does not have."""
+    names = {"compose", "distance", "seed", *known.__annotations__}
+    for name in given:
+        if name not in names:
+            raise SpecError(f"TRE has no option {name!r}. {did_you_mean(name, names)}")
 
 
 def fit_layers(layers: Sequence[Layer], problem: Problem, *, seed: int = 0) -> list[TreFit]:
@@ -159,6 +168,12 @@ def warn(notes: Sequence[str], stacklevel: int = 3) -> None:
 
 
 def _fit_of(layer: Layer, problem: Problem, solution: Solution, seed: int) -> TreFit:
+    if not np.isfinite(solution.score):
+        raise MeasureError(
+            f"no start came to a finite score: the composition {problem.composition.name!r} or the distance "
+            f"{layer.distance.name!r} gives {solution.score} for some vectors. Make it finite for all of them: "
+            f"torch.log(x.clamp(min=1e-6)), for example, instead of torch.log(x)."
+        )
     if layer.distance.name in DISTANCES:  # these are never negative, up to rounding
         solution = replace(solution, per_item=np.maximum(solution.per_item, 0.0))
     bound = bound_of(layer, problem, solution)

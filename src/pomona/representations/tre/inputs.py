@@ -183,6 +183,8 @@ class Messages:
 
 def _symbols(source: Any) -> list[tuple[Any, ...]]:
     """Each message as a tuple of symbols."""
+    if hasattr(source, "to_numpy"):  # a data frame is a table, which Python would walk by column
+        source = source.to_numpy()
     if isinstance(source, str | bytes | Mapping) or not (isinstance(source, Iterable) or hasattr(source, "detach")):
         raise MeasureError(f"messages are a list of strings or of lists of symbols; got {type(source).__name__}.")
     if hasattr(source, "detach") or (isinstance(source, np.ndarray) and source.dtype.kind in "fiub"):

@@ -26,8 +26,9 @@ from pomona.base.files import write_json
 from pomona.base.plots import COLOURS, Drawing, percent
 from pomona.representations.tre.comparison import Comparison, compare_fits
 from pomona.representations.tre.design import FloatArray
-from pomona.representations.tre.fit import Options, TreFit, fit_layers, warn
+from pomona.representations.tre.fit import Options, TreFit, check_options, fit_layers, warn
 from pomona.representations.tre.problem import Problem
+from pomona.representations.tre.verdict import NOTHING
 from pomona.representations.tre.verdict import percent as in_words
 
 SAMPLES = 1000
@@ -55,6 +56,9 @@ class LayerFits(dict[str, TreFit]):
     def __init__(self, seeds: Mapping[str, Mapping[str, TreFit]]) -> None:
         super().__init__(next(iter(seeds.values())))
         self.seeds = {name: dict(layers) for name, layers in seeds.items()}
+
+    def __missing__(self, name: Any) -> TreFit:
+        raise MeasureError(f"no layer is called {name!r}; there are {', '.join(map(visible, self))}.")
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
@@ -118,7 +122,8 @@ class LayerFits(dict[str, TreFit]):
         lines = [header + (("over seeds",) if seeds else ())]
         for row in self.rows:
             behind = "best" if row.layer == self.best else _points(row)
-            line = (visible(row.layer), f"{row.tre:.4g}", f"{row.lower_bound:.4g}", in_words(row.explained), behind)
+            tre = "0" if 1.0 - row.explained <= NOTHING else f"{row.tre:.4g}"
+            line = (visible(row.layer), tre, f"{row.lower_bound:.4g}", in_words(row.explained), behind)
             lines.append(line + ((f"+-{50 * row.spread:.1f} points",) if seeds else ()))
         widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
         return "\n".join(
@@ -191,6 +196,7 @@ def tre_layers(
     called "layer 0", ...; or a mapping from each seed's name to such layers. The derivations are read, counted and
     factorised once; squared l2 and cosine fit all layers together.
     """
+    check_options(options, Options)
     problem = Problem.of(derivations, compose, **options)
     seeds = _seeds_of(representations, len(problem.derivations))
     layers, names = [], []
@@ -248,9 +254,17 @@ def _layers_of(source: Any, items: int) -> dict[str, Any]:
     if not _is_sequence(source, items):
         raise MeasureError(
             f"layers are a mapping from each layer's name to its representations, or a sequence of them, each with one "
-            f"row for each of the {items} derivations; got {type(source).__name__}. For one layer: pm.tre(layer, ...)."
+            f"row for each of the {items} derivations; got {_described(source)}. For one layer: pm.tre(layer, ...)."
         )
     return {f"layer {number}": table for number, table in enumerate(source)}
+
+
+def _described(source: Any) -> str:
+    """The type, and the shapes of the tables if there are any."""
+    tables = source if isinstance(source, list | tuple) else []
+    shapes = [str(list(table.shape)) for table in tables if hasattr(table, "shape")]
+    more = ", ..." if len(shapes) > 6 else ""
+    return type(source).__name__ + (f" of shapes {', '.join(shapes[:6])}{more}" if shapes else "")
 
 
 def _is_sequence(source: Any, items: int) -> bool:

@@ -22,11 +22,12 @@ import numpy as np
 
 from pomona.representations.tre.additive import fit_linear
 from pomona.representations.tre.cells import Paths
-from pomona.representations.tre.compositions import Diagonal, PartMaps, Weighted
+from pomona.representations.tre.compositions import Diagonal, Linear, PartMaps, Position, Weighted
 from pomona.representations.tre.derivations import Derivations, IntArray
 from pomona.representations.tre.design import Design, FloatArray
 from pomona.representations.tre.distances import Distance, SqL2
 from pomona.representations.tre.least_deviations import least_deviations
+from pomona.representations.tre.many_maps import best_of_maps
 from pomona.representations.tre.problem import Layer, Problem
 from pomona.representations.tre.projection import project
 from pomona.representations.tre.recursion import Composition, Parameters, compose_subtrees, gradients
@@ -63,7 +64,9 @@ class JointProblem:
         return self.distance.per_item(self.predict(point), self.targets)
 
     def score(self, point: Point) -> float:
-        return float(self.per_item(point).mean())
+        """The mean distance; infinite where the user's own function has no value."""
+        mean = float(self.per_item(point).mean())
+        return mean if np.isfinite(mean) else np.inf
 
     def slope(self, point: Point, distance: Distance, width: float) -> tuple[float, FloatArray, Parameters]:
         """The summed distance and its gradients; corners of the distance are rounded off at `width`."""
@@ -118,6 +121,10 @@ def fit_learned(layer: Layer, problem: Problem, *, seed: int, limit: int = 400) 
     count = problem.restarts or (2 if searched else 8 if absorbing else many)
     cornered = layer.distance.name in ("l1", "l2")
     ends = [_descend_from(joint, point, cornered, limit) for point in _starts(joint, layer.shape, count, seed)]
+    if isinstance(composition, Linear | Position) and not absorbing:
+        rows = composition.rows(layer.shape)
+        more = best_of_maps(derivations, wanted, rows, layer.distance.name)
+        ends += [_descend_from(joint, point, cornered, limit) for point in more]
     reached = tuple(end.score for end in ends)
     ends.sort(key=lambda end: end.score)
     best, lower = ends[0], None
@@ -152,7 +159,7 @@ def _projected(joint: JointProblem, best: _End, cornered: bool, limit: int) -> t
 
 
 def _starts(joint: JointProblem, shape: tuple[int, ...], count: int, seed: int) -> Iterator[Point]:
-    """The additive optimum first, where the composition contains addition; then random parameters."""
+    """The additive optimum first, where the composition contains addition; then random parameters, or lexicons."""
     counts = joint.derivations.counts
     additive = fit_linear(counts, joint.targets, joint.distance).lexicon
     squares = fit_linear(counts, joint.targets, SqL2()).lexicon
@@ -160,7 +167,10 @@ def _starts(joint: JointProblem, shape: tuple[int, ...], count: int, seed: int) 
         rng = np.random.default_rng([seed, start])
         parameters = joint.composition.initial(shape, joint.derivations.arity, rng)
         is_addition = start == 0 and _make_addition(parameters)
-        yield (additive if is_addition else squares).copy(), parameters
+        lexicon = (additive if is_addition else squares).copy()
+        if start and not parameters:  # a function, of which nothing else could be drawn
+            lexicon = np.sqrt((squares**2).mean()) * rng.normal(size=squares.shape)
+        yield lexicon, parameters
 
 
 def _make_addition(parameters: Parameters) -> bool:

@@ -8,6 +8,9 @@ a child takes each coordinate from one of the ends; most are shaken a little; an
 Under `diagonal` one coordinate at given others is a small problem at fixed numbers, solved by reweighting, so the best
 ends also have children with one coordinate from the best places of the whole grid of numbers.
 
+Under cosine the best may lie where some vectors and numbers shrink towards zero, each at its own rate. So draws differ
+in size, too, and the best ends descend once more in units of their own size.
+
 With one coordinate, cosine only asks for signs and has no slope: there the draws themselves are the search.
 """
 
@@ -31,7 +34,9 @@ MOST, FEWEST = 144, 8  # starts; no search where fewer can be paid for
 DRAWS = 4  # points drawn for each start that descends
 STEPS, SHORT = 300, 40  # of a descent to the end, and of one after which the better third goes on
 CORNERS = (0.1, 0.01, 1e-3)  # l2 is rounded off at these shares of the size of the representations, one after another
-TOLERANCE = 1e-7  # a descent ends when a step gains less than this share
+TOLERANCE, FINE = 1e-7, 1e-9  # a descent ends when a step gains less than this share; under cosine it goes on longer
+SPREAD = 3  # powers of ten: under cosine the draws have parts and numbers of so different sizes
+RESCALED, ROUNDS = 6, 4  # ends under cosine that descend again, each unknown in units of its size, so many times
 GENERATIONS, PARENTS = 6, 16
 SHAKEN, SHAKE = 0.75, 0.5  # the share of children that are shaken, and by how much of each number at most
 RETURNED = 3  # ends
@@ -49,8 +54,7 @@ def best_of_many(
     """The best distinct ends of the known points and of many random ones, the best first; none where the problem is
     too large. `grid` are numbers to try for one coordinate of `diagonal`, [points, arity]."""
     width, arity = targets.shape[1], paths.exponent.shape[1]
-    unknowns = paths.shape[1] * width + arity * (width if diagonal else 1)
-    starts = min(int(WORK / (len(paths.row) * width)), int(CURVATURE / unknowns**2), MOST)
+    starts, _ = _affordable(paths, width, diagonal)
     if starts < FEWEST:
         return []
     scale = 1.0 if cosine else max(float(np.sqrt((targets**2).mean())), 1e-100)
@@ -68,6 +72,23 @@ def best_of_many(
         own = number[one].copy() if diagonal else number[one][:, :, None].copy()
         ends.append((scale * lexicon[one], {key: own}))
     return ends
+
+
+def _affordable(paths: Paths, width: int, diagonal: bool) -> tuple[int, int]:
+    """How many starts can be paid for, and the unknowns of each."""
+    unknowns = paths.shape[1] * width + paths.exponent.shape[1] * (width if diagonal else 1)
+    return min(int(WORK / (len(paths.row) * width)), int(CURVATURE / unknowns**2), MOST), unknowns
+
+
+def seconds_of_many(paths: Paths, width: int, *, cosine: bool, diagonal: bool, known: int) -> float:
+    """Roughly what `best_of_many` takes, on one usual core; from sizes alone."""
+    starts, unknowns = _affordable(paths, width, diagonal)
+    if starts < FEWEST:
+        return 0.0
+    leaves = len(paths.row) * width
+    each = 2e-10 * paths.shape[0] * leaves + 2e-8 * leaves + 2e-9 * unknowns**2
+    steps = 400 * (2 if diagonal else 1) * (1 if cosine else 2)
+    return (1.5 if diagonal else 1.0) + (starts + known) * steps * each
 
 
 def _distinct(value: FloatArray, most: int) -> list[int]:
@@ -111,7 +132,12 @@ class Many:
         width, arity = self.targets.shape[1], self.paths.exponent.shape[1]
         lexicon = rng.normal(size=(points, self.paths.shape[1], width))
         sizes = rng.choice([0.5, 1.0, 2.0], size=(points, 1, 1))
-        return lexicon, sizes * rng.normal(size=(points, arity, width if diagonal else 1))
+        numbers = sizes * rng.normal(size=(points, arity, width if diagonal else 1))
+        if self.cosine:  # a third as they are, a third with small numbers, a third with small vectors as well
+            kind = rng.integers(3, size=(points, 1, 1))
+            lexicon *= np.where(kind == 2, 10.0 ** (-SPREAD * rng.random((points, lexicon.shape[1], 1))), 1.0)
+            numbers *= np.where(kind >= 1, 10.0 ** (-SPREAD * rng.random(numbers.shape)), 1.0)
+        return lexicon, numbers
 
     def slope(
         self, lexicon: FloatArray, numbers: FloatArray, corner: float
@@ -177,6 +203,8 @@ class Many:
                 children = np.concatenate([children, *moved])
             further, ends = self._descended(children, parts)
             value, at = np.concatenate([value, further]), np.concatenate([at, ends])
+        if self.cosine:
+            value, at = self._rescaled(value, at, parts)
         return value, *parts(at)
 
     def _from_grid(self, lexicon: FloatArray, numbers: FloatArray, places: Places) -> FloatArray:
@@ -217,23 +245,42 @@ class Many:
         weight = np.prod(numbers[:, None] ** self.paths.exponent[:, :, None], axis=2)
         return np.asarray(self._leaf_of @ (weight * lexicon[:, self.paths.column]))
 
+    def _flat(self, parts: Parts, corner: float) -> Slope:
+        """The distance and its slope as functions of flat points."""
+
+        def slope(points: FloatArray) -> tuple[FloatArray, FloatArray]:
+            lexicon, numbers = parts(points)
+            value, first, second = self.slope(lexicon, numbers, corner)
+            return value, np.concatenate([first.reshape(len(points), -1), second.reshape(len(points), -1)], axis=1)
+
+        return slope
+
     def _descended(self, at: FloatArray, parts: Parts) -> tuple[FloatArray, FloatArray]:
         """Where the better third of some points end."""
-
-        def at_corner(corner: float) -> Slope:
-            def slope(points: FloatArray) -> tuple[FloatArray, FloatArray]:
-                lexicon, numbers = parts(points)
-                value, first, second = self.slope(lexicon, numbers, corner)
-                return value, np.concatenate([first.reshape(len(points), -1), second.reshape(len(points), -1)], axis=1)
-
-            return slope
-
-        corners = (0.0,) if self.cosine else CORNERS
-        value, at = descend_together(at_corner(corners[0]), at, SHORT, TOLERANCE)
+        corners, tolerance = ((0.0,), FINE) if self.cosine else (CORNERS, TOLERANCE)
+        value, at = descend_together(self._flat(parts, corners[0]), at, SHORT, tolerance)
         better = np.argsort(value, kind="stable")[: max(len(at) // 3, FEWEST)]
         value, at = value[better], at[better]
         for corner in corners:
-            value, at = descend_together(at_corner(corner), at, STEPS, TOLERANCE)
+            value, at = descend_together(self._flat(parts, corner), at, STEPS, tolerance)
+        return value, at
+
+    def _rescaled(self, value: FloatArray, at: FloatArray, parts: Parts) -> tuple[FloatArray, FloatArray]:
+        """Where the best distinct ends go on to in units of their own size."""
+        best, slope = _distinct(value, RESCALED), self._flat(parts, 0.0)
+        value, at = value[best], at[best]
+        for one in range(len(at)):
+            for _ in range(ROUNDS):
+                size = np.maximum(np.abs(at[one]), 1e-12 * np.abs(at[one]).max())
+
+                def scaled(points: FloatArray, size: FloatArray = size) -> tuple[FloatArray, FloatArray]:
+                    value, grad = slope(points * size)
+                    return value, grad * size
+
+                further, ends = descend_together(scaled, (at[one] / size)[None], STEPS, FINE / 10)
+                if not further[0] < value[one]:
+                    break
+                value[one], at[one] = further[0], ends[0] * size
         return value, at
 
 

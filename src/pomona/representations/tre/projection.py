@@ -19,7 +19,7 @@ from pomona.representations.tre.cells import Chart, Paths, Squares, bases, certi
 from pomona.representations.tre.design import Design, FloatArray
 from pomona.representations.tre.distances import L1, Distance, SqL2
 from pomona.representations.tre.least_deviations import least_values
-from pomona.representations.tre.multistart import Point, best_of_many
+from pomona.representations.tre.multistart import Point, best_of_many, seconds_of_many
 from pomona.representations.tre.together import shrink_together
 
 POINTS = 384  # of the grid
@@ -152,6 +152,16 @@ def project(paths: Paths, targets: FloatArray, distance: Distance, *, diagonal: 
     if exact:
         best, lower = _proved(charts, squares, search, best)
     return Projected([_weighted_point(search, at) for _, at in best], lower, settled=distance.name in CONVERGING)
+
+
+def seconds_of_project(paths: Paths, width: int, distance: str, *, diagonal: bool) -> float:
+    """Roughly what `project` takes, on one usual core; from sizes alone."""
+    if distance == "sql2":
+        return (width if diagonal else 1) * (0.08 + 3e-4 * min(paths.shape[0] * paths.shape[1], ENTRIES // POINTS))
+    if distance == "cosine" or (distance == "l2" and diagonal):
+        known = 2 * POLISHED + DRAWN if diagonal else TRIED_OF_FEW
+        return seconds_of_many(paths, width, cosine=distance == "cosine", diagonal=diagonal, known=known)
+    return 0.0
 
 
 def _grid_values(charts: list[Chart], squares: Squares, points: int) -> tuple[FloatArray, FloatArray]:

@@ -189,9 +189,15 @@ def read_derivations(path: str | Path) -> tuple[Derivations, tuple[str, ...] | N
     if corpus is not None:
         attributes = _attributes(corpus)
         return Derivations.of(_branching(_shown(corpus, path)) if attributes is None else attributes), None
+    lines = list(_lines(path))
+    if path.suffix == ".txt" and lines and lines[0][1].lstrip()[0] not in '[{"':
+        try:
+            return Derivations.of([line.strip() for _, line in lines]), None  # "dark red square": split at spaces
+        except MeasureError as error:
+            raise FormatError(str(error), path=path) from None
     trees: list[Any] = []
     items: list[str] = []
-    for number, line in _lines(path):
+    for number, line in lines:
         value = parse_json(line, path, number)
         if isinstance(value, dict):
             if "item" in value:

@@ -21,10 +21,13 @@ from typing import Any
 import numpy as np
 
 from pomona.base.errors import PomonaError
+from pomona.representations.tre.cells import Paths
 from pomona.representations.tre.checks import is_constant
-from pomona.representations.tre.compositions import Add
+from pomona.representations.tre.compositions import Add, Diagonal, Linear, Position, Weighted
 from pomona.representations.tre.design import DENSE_COLUMNS
 from pomona.representations.tre.fitted import FittedModel
+from pomona.representations.tre.many_maps import seconds_of_maps
+from pomona.representations.tre.projection import seconds_of_project
 from pomona.representations.tre.significance import CONSTANT, HeldOut, ShuffleTest, heldout, shuffle_test
 
 SHUFFLES, STOP, FOLDS = 999, 20, 10  # at most so many; once STOP shuffles score as low, p is decided
@@ -33,6 +36,7 @@ LEAST_SHUFFLES = 99  # fewer than this decide nothing
 WORST = 3  # items that are named
 SIGNIFICANT = 0.05
 RESAMPLES = 1000
+NOTHING = 1e-12  # a distance of at most this share of the trivial predictor's is rounding
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ class Verdict:
             "explained": _explained(self.explained, self.proved),
             "chance": self.left_out.get("chance") or _chance(self.chance, self.explained),
             "unseen": self.left_out.get("unseen") or _unseen(self.unseen),
-            "worst": worst,
+            "worst": worst or "none: every item is composed exactly, up to rounding.",
         }
         return answers | ({"note": " ".join(self.notes)} if self.notes else {})
 
@@ -180,10 +184,16 @@ def derivation_text(fitted: FittedModel, row: int, longest: int = 60) -> str:
 
 def _title(fitted: FittedModel) -> str:
     trees, shape = fitted.derivations, " x ".join(map(str, fitted.shape))
+    score = "0" if fitted.score <= _rounding(fitted) else f"{fitted.score:.4g}"
     return (
-        f"TRE {fitted.score:.4g} ({fitted.compose.name}, {fitted.distance.name}): {len(trees):,} items of {shape} "
+        f"TRE {score} ({fitted.compose.name}, {fitted.distance.name}): {len(trees):,} items of {shape} "
         f"numbers, {len(trees.names):,} parts, {trees.distinct:,} combinations"
     )
+
+
+def _rounding(fitted: FittedModel) -> float:
+    """Distances up to this are zero but for rounding."""
+    return NOTHING * fitted.bound.zero if np.isfinite(fitted.bound.zero) else 0.0
 
 
 def _share(fitted: FittedModel) -> Share:
@@ -200,10 +210,14 @@ def _explained(share: Share, proved: str) -> str:
     if share.reason is not None:
         return f"cannot be said: {share.reason}."
     value, high = percent(share.value), percent(share.high)
+    if 1.0 - share.value <= NOTHING:
+        return "100 % of the distance to the mean vector is explained by the parts: they compose the vectors exactly."
     if proved == "optimal":
         bracket = "and this is the minimum, proved to within 1 % of TRE"
     elif high == value:
         bracket = "and no lexicon explains a whole per cent more"
+    elif 1.0 - share.high <= NOTHING:
+        bracket = "and whether another lexicon explains more is not known"
     else:
         bracket = f"and no lexicon explains more than {high}"
     if share.value <= 0.0:
@@ -253,7 +267,8 @@ def _duration(seconds: float) -> str:
 
 def _worst(fitted: FittedModel) -> list[tuple[int, str, float]]:
     order = np.argsort(-fitted.per_item, kind="stable")[:WORST]
-    return [(row, derivation_text(fitted, row), float(fitted.per_item[row])) for row in order.tolist()]
+    shown = [row for row in order.tolist() if fitted.per_item[row] > _rounding(fitted)]
+    return [(row, derivation_text(fitted, row), float(fitted.per_item[row])) for row in shown]
 
 
 def _unseen_of(fitted: FittedModel, held: HeldOut, seed: int) -> Unseen:
@@ -328,7 +343,14 @@ def seconds_of_fit(fitted: FittedModel) -> float:
     numbers = float(trees.subtrees) * width + sum(value.size for value in fitted.parameters.values())
     steps = 100 * (fitted.restarts or 8) + 500
     steps *= (1 if fitted.compose.linear else 4) * (4 if fitted.distance.name in ("l1", "l2") else 1)
-    return float(steps * (6e-5 * max(len(trees.steps), 1) + 2e-8 * numbers))
+    searched = 0.0
+    if isinstance(fitted.compose, Weighted | Diagonal) and (paths := Paths.of(trees)) is not None:
+        diagonal = isinstance(fitted.compose, Diagonal)
+        searched = seconds_of_project(paths, width, fitted.distance.name, diagonal=diagonal)
+    if isinstance(fitted.compose, Linear | Position) and (trees.side == -1).any():
+        rows = fitted.compose.rows(fitted.shape)
+        searched = seconds_of_maps(trees, items * width, rows, fitted.distance.name)
+    return float(max(searched, steps * (6e-5 * max(len(trees.steps), 1) + 2e-8 * numbers)))
 
 
 def _affordable_shuffles(fitted: FittedModel) -> int:
