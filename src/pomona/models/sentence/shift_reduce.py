@@ -62,6 +62,7 @@ class Learning:
     own: float = 0.0  # weight of the cross entropy of the policy with its own likelier steps
     noise: float = 0.0  # standard deviation of what is added to every node: the cell learns to undo small errors
     blur: float = 0.0  # own: standard deviation of what is added to the vectors that the policy sees as it learns
+    apart: float = 0.0  # weight of the nearness of beginnings of a sentence to any answer
 
     def __post_init__(self) -> None:
         if self.trees not in ("policy", "left", "random"):
@@ -70,7 +71,7 @@ class Learning:
             raise SpecError(f"sampled = {self.sampled}, greedy = {self.greedy}: a sentence needs at least one tree")
         if not 0 < self.prior < 1:
             raise SpecError(f"prior = {self.prior}: a probability above 0 and below 1")
-        for name in ("policy", "prior_weight", "own", "noise", "blur"):
+        for name in ("policy", "prior_weight", "own", "noise", "blur", "apart"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise SpecError(f"{name} = {getattr(self, name)}: must be 0 or more")
 
@@ -152,6 +153,8 @@ class ShiftReduceModule(nn.Module):
         roots = nodes[torch.from_numpy(stacks.root)]
         logits = self.words.logits(roots, leaves).view(trees, len(batch), -1)
         loss, reward = self._loss(roots, logits, batch.targets, leaves)
+        if learning.apart:
+            loss = loss + learning.apart * self._nearness(nodes, stacks.root, stacks.nodes[:, 0], leaves)
         return Output(logits[0], loss=loss, penalty=self._policy_loss(stacks, tape, reward, random))
 
     # -- trees ------------------------------------------------------------------------------------------------------
@@ -206,6 +209,8 @@ class ShiftReduceModule(nn.Module):
         roots = nodes[torch.from_numpy(schedule.root)]
         logits = self.words.logits(roots, leaves)
         loss, _ = self._loss(roots, logits[None], batch.targets, leaves)
+        if self.learning.apart:
+            loss = loss + self.learning.apart * self._nearness(nodes, schedule.root, schedule.left, leaves)
         return Output(logits, loss=loss)
 
     # -- losses -----------------------------------------------------------------------------------------------------
@@ -222,6 +227,18 @@ class ShiftReduceModule(nn.Module):
             each = each + self.settings.pull * away.square().mean(2)
         weight = log_p.detach().softmax(0) * asked
         return (weight * each).sum() / asked.sum().clamp(min=1), log_p.detach().clamp(min=WORST) * asked
+
+    def _nearness(self, nodes: Tensor, roots: Ints, left: Ints, leaves: Tensor) -> Tensor:
+        """How near the beginnings of the sentences are to answers: the nodes on the left side of each tree, but for its
+        root, each with max(0, 1 - squared distance to the nearest answer)."""
+        found: list[Ints] = [np.empty(0, np.int64)]
+        at: Ints = np.unique(roots)
+        while len(at := at[at >= len(leaves)]):
+            at = np.unique(left[at - len(leaves)])
+            found.append(at[at >= len(leaves)])
+        beginnings = nodes[torch.from_numpy(np.unique(np.concatenate(found)))]
+        away = (beginnings[:, None] - self.words.answers(leaves).detach()).square().mean(2)
+        return (1 - away.amin(1)).clamp(min=0).sum() / max(1, len(beginnings))
 
     def _policy_loss(
         self, stacks: Stacks, tape: Tape, reward: Tensor, random: torch.Generator | None
