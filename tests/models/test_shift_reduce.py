@@ -163,6 +163,38 @@ def test_given_trees_are_composed_and_teach_the_policy_nothing(batch, trees, cou
     assert_same_gradients(module, output.loss, slow)
 
 
+@pytest.mark.parametrize("trees", ["left", "policy"])
+def test_beginnings_of_sentences_are_kept_apart_from_answers(batch, trees):
+    """Each distinct node on the left side of a tree, but for the root, is to have the squared distance 1 or more to the
+    nearest answer."""
+    losses = []
+    module = made().train()
+    for apart in (0.0, 0.7):
+        module.begin_stage(Learning(trees=trees, sampled=0, apart=apart))
+        losses.append(module(batch, torch.Generator().manual_seed(1)).loss)
+    made_of = {}
+    for words in sentences_of(batch):
+        steps = shift_reduce(module, words, [0.0] * 99 if trees == "left" else None)[1]
+        stack, waiting = [], [(word, module.words()[word]) for word in words]
+        for action in steps:
+            if action:
+                (left, below), (right, top) = stack.pop(-2), stack.pop()
+                stack.append(((left, right), grc(module.cell, below, top)))
+                made_of[left, right] = stack[-1][1]
+            else:
+                stack.append(waiting.pop(0))
+        below = stack[0][0]
+        while isinstance(below, tuple) and isinstance(below := below[0], tuple):
+            made_of["on the left", below] = made_of[below]
+    beginnings = torch.stack([vector for key, vector in made_of.items() if key[0] == "on the left"])
+    answers = module.words.answers(module.words()).detach()
+    away = torch.stack([(row - answers).square().mean(1).min() for row in beginnings])
+    assert 0.2 < (away < 1).double().mean() < 1  # so that the bound is tested from both sides
+    slow = losses[0] + 0.7 * (1 - away).clamp(min=0).mean()
+    assert abs(losses[1] - slow) < 1e-12
+    assert_same_gradients(module, losses[1], slow)
+
+
 def by_coins(module, words, draws):
     """The root of the tree in which a choice reduces if its draw is below one half."""
     fair = made(counters=module.settings.counters)
@@ -283,6 +315,7 @@ def test_stages_freeze_what_they_say(tmp_path, whole):
         ({"own": -1.0}, "stage 'parser': .*own = -1.0"),
         ({"noise": -0.1}, "stage 'parser': .*noise = -0.1"),
         ({"blur": -1}, "stage 'parser': .*blur = -1"),
+        ({"apart": -1}, "stage 'parser': .*apart = -1"),
         ({"samples": 3}, "stage 'parser': .*samples"),
     ],
 )

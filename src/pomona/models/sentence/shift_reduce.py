@@ -16,13 +16,18 @@ others, and from a weak pull to a prior P(reduce). It is trained in stages (`sta
 begin together: 1. the cell alone on flat sentences of 4 to 6 words, composed from left to right; 2. the parser alone;
 3. both on a few more words, with the best tree and a sampled one; 4. both on the parser's own trees.
 
+What the parser gets wrong is an open list whose value so far is known, since its vector is like that of a closed list.
+Nothing in stage 1 parts them, and no reward can where the cell is frozen. So stage 1 also says that a beginning of a
+sentence is no answer (`apart`): its vector is to have at least the squared distance 1 to each of them.
+
 Three settings let it go on in lists that are longer than any it was shown. `noise` is added to every node in training,
 so that the cell learns to undo small errors; the policy sees the vectors without it. `blur` is added to what the policy
 sees while it learns its own likelier steps, which are those without it: so it decides the same of vectors that are a
 little off. `counters` are numbers that add up along a list (`layers.grc`).
 
-What is given besides sentences and answers: left to right in stage 1, which is the right order for flat lists; the tie
-of answers to words; and a curriculum over lengths. Nothing says what a bracket is.
+What is given besides sentences and answers: left to right in stage 1, which is the right order for flat lists; that a
+beginning of a sentence is no answer there; the tie of answers to words; and a curriculum over lengths. Nothing says
+what a bracket is.
 """
 
 from __future__ import annotations
@@ -62,6 +67,7 @@ class Learning:
     own: float = 0.0  # weight of the cross entropy of the policy with its own likelier steps
     noise: float = 0.0  # standard deviation of what is added to every node: the cell learns to undo small errors
     blur: float = 0.0  # own: standard deviation of what is added to the vectors that the policy sees as it learns
+    apart: float = 0.0  # tied: weight of the nearness of beginnings of a sentence to any answer
 
     def __post_init__(self) -> None:
         if self.trees not in ("policy", "left", "random"):
@@ -70,7 +76,7 @@ class Learning:
             raise SpecError(f"sampled = {self.sampled}, greedy = {self.greedy}: a sentence needs at least one tree")
         if not 0 < self.prior < 1:
             raise SpecError(f"prior = {self.prior}: a probability above 0 and below 1")
-        for name in ("policy", "prior_weight", "own", "noise", "blur"):
+        for name in ("policy", "prior_weight", "own", "noise", "blur", "apart"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise SpecError(f"{name} = {getattr(self, name)}: must be 0 or more")
 
@@ -97,7 +103,7 @@ class ShiftReduceModel(Model):
         return (
             Stage(
                 "flat", shortest=4, longest=6, growing=True, steps=4_000, epochs=100, batch=64, rate=3e-3, warmup=100,
-                weight_decay=0.01, clip=1.0, frozen=("policy",), settings={"trees": "left"},
+                weight_decay=0.01, clip=1.0, frozen=("policy",), settings={"trees": "left", "apart": 1.0},
             ),
             Stage(
                 "parser", shortest=7, longest=12, steps=400, batch=128, rate=2e-3, clip=1.0, frozen=("words", "cell"),
@@ -106,7 +112,7 @@ class ShiftReduceModel(Model):
             Stage("both to 12", longest=12, steps=400, batch=128, rate=2e-3, weight_decay=0.01, clip=1.0),
             Stage("both to 20", longest=20, steps=400, batch=128, rate=2e-3, weight_decay=0.01, clip=1.0),
             Stage(
-                "own trees", longest=50, steps=1_200, look=400, batch=128, rate=2e-3, schedule="linear",
+                "own trees", longest=50, steps=2_000, look=400, batch=128, rate=2e-3, schedule="linear",
                 weight_decay=0.01, clip=1.0,
                 settings={"sampled": 0, "policy": 0.0, "prior_weight": 0.0, "own": 0.1},
             ),
@@ -152,6 +158,8 @@ class ShiftReduceModule(nn.Module):
         roots = nodes[torch.from_numpy(stacks.root)]
         logits = self.words.logits(roots, leaves).view(trees, len(batch), -1)
         loss, reward = self._loss(roots, logits, batch.targets, leaves)
+        if learning.apart and self.settings.tied:
+            loss = loss + learning.apart * self._nearness(nodes, stacks.root, stacks.nodes[:, 0], leaves)
         return Output(logits[0], loss=loss, penalty=self._policy_loss(stacks, tape, reward, random))
 
     # -- trees ------------------------------------------------------------------------------------------------------
@@ -206,6 +214,8 @@ class ShiftReduceModule(nn.Module):
         roots = nodes[torch.from_numpy(schedule.root)]
         logits = self.words.logits(roots, leaves)
         loss, _ = self._loss(roots, logits[None], batch.targets, leaves)
+        if self.learning.apart and self.settings.tied:
+            loss = loss + self.learning.apart * self._nearness(nodes, schedule.root, schedule.left, leaves)
         return Output(logits, loss=loss)
 
     # -- losses -----------------------------------------------------------------------------------------------------
@@ -222,6 +232,18 @@ class ShiftReduceModule(nn.Module):
             each = each + self.settings.pull * away.square().mean(2)
         weight = log_p.detach().softmax(0) * asked
         return (weight * each).sum() / asked.sum().clamp(min=1), log_p.detach().clamp(min=WORST) * asked
+
+    def _nearness(self, nodes: Tensor, roots: Ints, left: Ints, leaves: Tensor) -> Tensor:
+        """How near the beginnings of the sentences are to answers: the nodes on the left side of each tree, but for its
+        root, each with max(0, 1 - squared distance to the nearest answer)."""
+        found: list[Ints] = [np.empty(0, np.int64)]
+        at: Ints = np.unique(roots)
+        while len(at := at[at >= len(leaves)]):
+            at = np.unique(left[at - len(leaves)])
+            found.append(at[at >= len(leaves)])
+        beginnings = nodes[torch.from_numpy(np.unique(np.concatenate(found)))]
+        away = (beginnings[:, None] - self.words.answers(leaves).detach()).square().mean(2)
+        return (1 - away.amin(1)).clamp(min=0).sum() / max(1, len(beginnings))
 
     def _policy_loss(
         self, stacks: Stacks, tape: Tape, reward: Tensor, random: torch.Generator | None

@@ -2,7 +2,8 @@
 
 The model is given sentences and answers. What it is told besides (`PRIORS`) stands beside every number. Training is as
 for the paper's models: 90,000 expressions without those of the test file. It is then tested on that file, and on
-longer, wider and deeper ListOps. An ablation leaves the last stage out, as does the row that it is compared with.
+longer, wider and deeper ListOps. An ablation leaves the last stage out, as does the row that it is compared with;
+only `FREE` has all stages, like the model itself.
 `WIDE` is the same model with counters in its cell and noise on its nodes, for lists of more arguments than in training.
 """
 
@@ -23,12 +24,15 @@ from pomona.training.run import Run
 
 WHERE = "latent"
 ROW = "Shift-reduce 64D"
+FREE = f"{ROW}, beginnings not kept apart from answers"
 SHORT = f"{ROW}, without the last stage"
 WIDE = f"{ROW}, counters and noise"
 PRIORS = (
-    "stage 1 composes flat sentences of 4 to 6 tokens from left to right; the answer v is tied to the token v; lengths "
-    "grow from stage to stage. No tree, no value of a node and no meaning of a bracket is given."
+    "stage 1 composes flat sentences of 4 to 6 tokens from left to right, and keeps beginnings apart from answers; the "
+    "answer v is tied to the token v; lengths grow from stage to stage. No tree, no value of a node and no meaning "
+    "of a bracket is given."
 )
+EXCEPT = " This row is told all of that but for what its name says."
 COUNTERS = " Every vector has 24 counters, which add up along left children."
 ELSEWHERE = (
     *(f"length-{low}-{low + 100}" for low in range(200, 1_000, 100)),
@@ -47,6 +51,7 @@ _WIDE: dict[str, Any] = {
         {"name": "own trees", "settings": {"noise": 0.3, "blur": 0.0}},  # 0 is the default; the run in results says so
     ),
 }  # fmt: skip
+_FREE: dict[str, Any] = {"name": "flat", "settings": {"apart": 0.0}}
 _ABLATIONS: dict[str, dict[str, Any]] = {  # what differs from SHORT
     "random trees in stage 1": {"stages": ({"name": "flat", "settings": {"trees": "random"}}, *_STAGES[1:])},
     "untied output": {"settings": {"tied": False}},
@@ -65,7 +70,8 @@ def latent_recipes(budget: Budget) -> dict[str, list[Recipe]]:
     """The runs of each row: five seeds, three of the model with counters, and two of each ablation."""
     plain = Recipe("shift_reduce", exclude=held_out())
     short = dataclasses.replace(plain, stages=_STAGES)
-    rows = {ROW: (plain, 5), WIDE: (dataclasses.replace(plain, **_WIDE), 3), SHORT: (short, 2)}
+    free = dataclasses.replace(plain, stages=(_FREE, *_STAGES[1:], "own trees"))
+    rows = {ROW: (plain, 5), FREE: (free, 2), WIDE: (dataclasses.replace(plain, **_WIDE), 3), SHORT: (short, 2)}
     rows |= {f"{SHORT}, {name}": (dataclasses.replace(short, **change), 2) for name, change in _ABLATIONS.items()}
     if budget == "smoke":
         sizes = {"train": 1_500, "dev": 200, "test": 500}
@@ -118,7 +124,7 @@ def latent_cells(plan: Plan, now: Mapping[str, list[Record]]) -> list[Cell]:
         known = {
             "recipe": recipe_key(planned[0]),
             "weights": f"best of {max((entry['epochs'] for entry in records), default=0)} looks at dev",
-            "priors": PRIORS + COUNTERS * (row == WIDE),
+            "priors": PRIORS + COUNTERS * (row == WIDE) + EXCEPT * (row not in (ROW, SHORT, WIDE)),
         }
         for column, values in _columns(row, records).items():
             cells.append({**plan.cell(WHERE, row, column, None, values), **known})
