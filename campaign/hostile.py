@@ -33,6 +33,7 @@ PAYLOADS = (
     f"<a href={SERVER}/{{n}}>x</a>", f"<style>@import '{SERVER}/{{n}}'</style>", f"url({SERVER}/{{n}})",
     f"<meta http-equiv=refresh content='0;url={SERVER}/{{n}}'>", f"<iframe src={SERVER}/{{n}}></iframe>",
     "__proto__", "constructor", "datum.constructor.constructor('window.hacked={n}')()", "{{{{{n}*{n}}}}}",
+    '\\"+datum.constructor.constructor("window.hacked={n}")()+\\"',
     "\u202e{n}\x1b]8;;http://127.0.0.1:9\x07", "&lt;img src=x onerror=window.hacked={n}&gt;", "\u2028</title>{n}",
 )  # fmt: skip
 DOCUMENTS = (
