@@ -12,6 +12,8 @@ from __future__ import annotations
 import copy
 import json
 import shutil
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -31,6 +33,7 @@ PAYLOADS = (
     f"<a href={SERVER}/{{n}}>x</a>", f"<style>@import '{SERVER}/{{n}}'</style>", f"url({SERVER}/{{n}})",
     f"<meta http-equiv=refresh content='0;url={SERVER}/{{n}}'>", f"<iframe src={SERVER}/{{n}}></iframe>",
     "__proto__", "constructor", "datum.constructor.constructor('window.hacked={n}')()", "{{{{{n}*{n}}}}}",
+    '\\"+datum.constructor.constructor("window.hacked={n}")()+\\"',
     "\u202e{n}\x1b]8;;http://127.0.0.1:9\x07", "&lt;img src=x onerror=window.hacked={n}&gt;", "\u2028</title>{n}",
 )  # fmt: skip
 DOCUMENTS = (
@@ -116,6 +119,14 @@ def page(folder: Path, out: Path) -> Path:
     return report([folder], out, title=PAYLOADS[1].format(n=1), with_figures=False).page
 
 
+def reported(folder: Path, out: Path) -> list[str]:
+    """Run the command `report`, which also draws the figures, for everything in a folder; what was wrong."""
+    words = ["report", str(folder), "--out", str(out), "--title", PAYLOADS[1].format(n=1), "-q"]
+    command = [sys.executable, "-c", "from pomona.cli.main import main; main()", *words]
+    ran = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    return [f"the command ended with {ran.returncode}: {ran.stderr[-300:]}"] if ran.returncode else []
+
+
 def bare_page(folder: Path, out: Path) -> Path:
     """The same without the plot library, which no document changes."""
     with mock.patch("pomona.reports.figures.library", return_value=""):
@@ -199,8 +210,10 @@ def pages(home: Path, folder: Path, until: float) -> tuple[str, list[str]]:
             if made and time.monotonic() > until:
                 break
             fields += plant(home, folder / f"{turn}", turn=turn)
-            whole = page(folder / f"{turn}", folder / f"{turn} out")
-            wrong += [f"turn {turn}: {what}" for what in (*marked(whole)[1], *browsed(whole, driver))]
+            out = folder / f"{turn} out"
+            whole, failed = out / "index.html", reported(folder / f"{turn}", out)
+            found = failed or [*marked(whole)[1], *browsed(whole, driver)]
+            wrong += [f"turn {turn}: {what}" for what in found]
             made += 1
     finally:
         driver.quit()

@@ -241,15 +241,22 @@ class ForkedWorker:
         return self._status
 
     def wait(self, timeout: float | None = None) -> int:
+        stop = None if timeout is None else time.monotonic() + timeout
         while (status := self.poll()) is None:
+            if stop is not None and time.monotonic() > stop:
+                raise subprocess.TimeoutExpired("a worker", timeout or 0.0)
             time.sleep(0.005)
         return status
 
     def terminate(self) -> None:
-        with suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGTERM)
+        self._send(signal.SIGTERM)
 
-    kill = terminate
+    def kill(self) -> None:
+        self._send(signal.SIGKILL)
+
+    def _send(self, number: int) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
 
 
 def status_within(child: int, seconds: float) -> int | None:

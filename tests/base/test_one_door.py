@@ -119,3 +119,14 @@ def test_formats_write_nowhere_but_to_the_path_they_are_given() -> None:
         assert "def __init__(self, path: Path, shown: Path" in text, name
         assert "shown.open" not in text, name
         assert "write_text" not in text, name
+
+
+def test_numpy_writes_no_file_by_itself() -> None:
+    """Into an open file NumPy writes through C, and does not say that a full disk took only some of it."""
+    calls = {
+        (str(path.relative_to(PACKAGE)), name_of(node.func))
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and (name_of(node.func) == "np.save" or name_of(node.func).endswith(".tofile"))
+    }
+    assert calls == {(DOOR, "np.save")}, "`files.write_array` saves arrays"

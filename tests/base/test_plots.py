@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -12,7 +13,7 @@ import vl_convert
 
 from pomona.base.errors import FormatError
 from pomona.base.pdf import in_one_order
-from pomona.base.plots import Drawing, histogram, marked, number, side_by_side
+from pomona.base.plots import Drawing, for_page, histogram, marked, number, side_by_side
 
 ROWS = [{"x": 1.5, "y": 2.0, "name": "a $b$ <i>"}, {"x": 2.5, "y": 1.0, "name": "c"}]
 POINTS = {
@@ -32,6 +33,39 @@ def test_a_drawing_is_saved_in_the_kind_of_its_file(name: str, begins: bytes, sp
     path = Drawing(spec).save(tmp_path / name)
     assert path.read_bytes().startswith(begins)
     assert list(tmp_path.iterdir()) == [path]  # nothing half-written beside it
+
+
+HOSTILE = (
+    "\x1b[31m", "\0", "\n", "\r", "\u2028</title>", "\u2029", "\ud800", "\x85", "\ufffe", "a\\", "\\u", '\\"', '"', "'",
+    '\\" + datum + \\"', "]]>", "&lt;",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_any_text_can_be_drawn(text: str) -> None:
+    """Vega ended the whole process on some of these, and took others for the end of a text in an expression."""
+    named = {"field": "name", "type": "nominal", "title": text, "sort": [text, "c"]}
+    coloured = {**named, "scale": {"domain": [text, "c"], "range": ["#000", "#fff"]}}
+    spec = {
+        "data": {"values": [{"name": text, "x": 1}, {"name": "c", "x": 2}]},
+        "mark": "bar",
+        "title": text,
+        "encoding": {
+            "x": number("x", f"across {text}"), "y": named, "color": coloured,
+            "tooltip": [{"field": "name", "title": text}, {"field": "x", "title": f"x{text}"}],
+        },
+    }  # fmt: skip
+    svg = Drawing({"hconcat": [spec, {**spec, "encoding": {**spec["encoding"], "x": number("x", [text, "b"])}}]}).svg()
+    drawn = "".join(ElementTree.fromstring(svg).itertext())
+    assert "across" in drawn
+    for page in (for_page(spec), for_page({"layer": [spec]})):
+        assert not re.search(r"[\x00-\x1f\u2028\u2029\ud800-\udfff]", "".join(texts_of(page)))
+
+
+def texts_of(value: Any) -> list[str]:
+    if isinstance(value, (dict, list)):
+        return [text for part in (value.values() if isinstance(value, dict) else value) for text in texts_of(part)]
+    return [value] if isinstance(value, str) else []
 
 
 def test_text_from_outside_is_text() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import resource
 import shutil
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,21 @@ from hypothesis import strategies as st
 
 import pomona as pm
 from pomona.base.errors import FormatError, RunError, SpecError, SplitError
+from pomona.base.files import write_array
 from pomona.base.workers import HERE, workers
 from pomona.data.shards import draws, generation
 from pomona.data.shards.digests import whole_fingerprint
 from pomona.data.shards.folder import Shards
 from pomona.data.shards.generation import Plan, generate_shards, write_dataset
-from pomona.data.shards.keys import is_whole, partitions_for, read_keys, read_starts, write_keys, write_numbers
+from pomona.data.shards.keys import (
+    is_whole,
+    partitions_for,
+    read_keys,
+    read_numbers,
+    read_starts,
+    write_keys,
+    write_numbers,
+)
 
 SMALL = {"train": 900, "dev": 100, "test": 120}
 TASK = "listops/d20s"
@@ -324,3 +335,33 @@ def test_a_damaged_file_that_was_left_is_not_whole(tmp_path: Path, numbers: bool
     for at in range(len(content)):
         path.write_bytes(content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1 :])
         assert not is_whole(path, 2, numbers=numbers)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: write_numbers(path, [np.arange(100, dtype=np.uint32)]),
+        lambda path: write_array(path, np.arange(100)),
+    ],
+)
+def test_numbers_that_do_not_fit_on_the_disk_are_an_error(tmp_path: Path, write: Callable[[Path], None]) -> None:
+    """NumPy writes an array to an open file through a buffer of its own, and does not say that the end was lost."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (256, limits[1]))
+    try:
+        with pytest.raises(FormatError, match="cannot be written"):
+            write(tmp_path / "numbers")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert not list(tmp_path.iterdir())
+
+
+def test_numbers_that_cannot_all_be_read_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "numbers"
+    write_numbers(path, [np.arange(100, dtype=np.uint32)])
+    whole = np.fromfile
+    monkeypatch.setattr(np, "fromfile", lambda *given, **more: whole(*given, **more)[:40])  # a disk fails
+    with pytest.raises(FormatError, match="cannot be read to its end"):
+        read_numbers(path, 0)

@@ -14,6 +14,7 @@ is written to when the block ends.
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import re
@@ -94,6 +95,15 @@ def write_bytes(path: str | Path, content: bytes) -> None:
 def write_text(path: str | Path, text: str) -> None:
     """Write a text in UTF-8, completely or not at all. Half of a surrogate pair, which UTF-8 lacks, becomes a `?`."""
     write_bytes(path, text.encode("utf-8", "replace"))
+
+
+def write_array(path: str | Path, array: Any) -> None:
+    """Write an array as a .npy file. NumPy writes to an open file through C, and hides that its end was lost."""
+    import numpy as np
+
+    content = io.BytesIO()
+    np.save(content, array, allow_pickle=False)
+    write_bytes(path, content.getvalue())
 
 
 def write_json(path: str | Path, value: Any) -> None:

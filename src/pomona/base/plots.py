@@ -10,6 +10,7 @@ report, ink is `currentColor`, so that a plot adapts to light, dark and print; i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,9 @@ KINDS = ("png", "svg", "pdf")
 # Eight colours that the colour-blind can tell apart (after Okabe and Ito), legible on white and on black.
 COLOURS = ["#0f7fc4", "#d9622b", "#12946f", "#b3568f", "#a07d0c", "#7a6fd0", "#5b8a1f", "#c2475a"]
 GREY = "#8a8a8a"
+
+_BACKSLASH = "\u29f5"
+_UNDRAWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 
 
 @dataclass(frozen=True)
@@ -85,13 +89,29 @@ def plot_kind(path: str | Path) -> str:
 def for_paper(spec: Spec, background: str | None = None) -> Spec:
     """A plot of fixed width in black."""
     width = {} if {"hconcat", "vconcat", "concat"} & set(spec) else {"width": WIDTH}
-    return {"$schema": SCHEMA, **width, **spec, "config": config("#000", background)}
+    return {"$schema": SCHEMA, **width, **drawable(spec), "config": config("#000", background)}
 
 
 def for_page(spec: Spec) -> Spec:
     """A plot as wide as its container on the page, in the colour of the text."""
     fit = {"type": "fit-x", "contains": "padding"}
-    return {"$schema": SCHEMA, **spec, "width": "container", "autosize": fit, "config": config("currentColor", None)}
+    look = {"width": "container", "autosize": fit, "config": config("currentColor", None)}
+    return {"$schema": SCHEMA, **drawable(spec), **look}
+
+
+def drawable(value: Any, *, title: bool = False) -> Any:
+    """A part of a specification whose texts can be drawn: characters that XML lacks become codes.
+
+    One of them ends the process that draws, and a line separator ends a text inside an expression of Vega's. Vega-Lite
+    also writes titles into expressions, and there a backslash would begin an escape: it becomes a character that
+    looks the same.
+    """
+    if isinstance(value, str):
+        text = value.replace("\\", _BACKSLASH) if title else value
+        return _UNDRAWN.sub(lambda found: f"{_BACKSLASH}u{ord(found.group()):04x}", text)
+    if isinstance(value, dict):
+        return {key: drawable(part, title=title or key == "title") for key, part in value.items()}
+    return [drawable(part, title=title) for part in value] if isinstance(value, (list, tuple)) else value
 
 
 def config(ink: str, background: str | None) -> Spec:

@@ -263,9 +263,7 @@ def _meaning(demo: Demo, runs: dict[str, Path], corpora: dict[str, Corpus]) -> d
 
 def _representations(demo: Demo, run: Path, test: Corpus) -> Path:
     """TRE of the TreeLSTM's vectors for flat lists."""
-    import numpy as np
-
-    from pomona.base.files import read_json, replacing
+    from pomona.base.files import read_json, replacing, write_array
     from pomona.cli.commands.tre import tre
     from pomona.training.run import Run
 
@@ -273,8 +271,7 @@ def _representations(demo: Demo, run: Path, test: Corpus) -> Path:
     flat = test[(test.nesting == 1) & (test.lengths <= 8)]
     from pomona.training.predict import represent
 
-    with replacing(out / "vectors.npy") as beside, beside.open("wb") as file:
-        np.save(file, represent(Run.read(run), flat))
+    write_array(out / "vectors.npy", represent(Run.read(run), flat))
     with replacing(out / "derivations.jsonl") as beside:
         parts = [[word.strip("[") for word in text.split() if word != "]"] for text in flat.texts]
         beside.write_text("".join(json.dumps(one) + "\n" for one in parts), encoding="utf-8")

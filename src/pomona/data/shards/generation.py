@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from pomona.base.errors import FormatError, RunError, SpecError, did_you_mean
-from pomona.base.files import kind_of, read_json, replacing, write_json
+from pomona.base.files import kind_of, read_json, write_array, write_json
 from pomona.base.locks import InUse, locked
 from pomona.base.progress import shown
 from pomona.base.registry import settings_of
@@ -233,8 +233,7 @@ def _orders(
     with ThreadPoolExecutor(1) as executor:
         dealt = Dealt(plan.task, split, plan.seed, pool.Crew(executor, 1))
     head = len(dealt.numbers)
-    with replacing(folder / _HEAD) as beside, beside.open("wb") as file:
-        np.save(file, dealt.numbers, allow_pickle=False)
+    write_array(folder / _HEAD, dealt.numbers)
     source = Source(plan.task.name, settings_of(plan.task), split, plan.seed)
     draws = Draws(1, 0, ())
     if plan.rows[split] > head:

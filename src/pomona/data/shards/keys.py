@@ -99,7 +99,7 @@ def read_keys(path: Path, partition: int) -> Keyed:
     start = read_starts(path)
     low, high = int(start[partition]), int(start[partition + 1])
     keys_at = 8 * (_HEAD + len(start)) + 4 * int(start[-1])
-    return Keyed(_numbers(path, start, partition), np.fromfile(path, "<u8", high - low, offset=keys_at + 8 * low))
+    return Keyed(_numbers(path, start, partition), _part(path, "<u8", high - low, keys_at + 8 * low))
 
 
 def read_numbers(path: Path, partition: int) -> npt.NDArray[np.uint32]:
@@ -109,7 +109,18 @@ def read_numbers(path: Path, partition: int) -> npt.NDArray[np.uint32]:
 
 def _numbers(path: Path, start: npt.NDArray[np.int64], partition: int) -> npt.NDArray[np.uint32]:
     low, high = int(start[partition]), int(start[partition + 1])
-    return np.fromfile(path, "<u4", high - low, offset=8 * (_HEAD + len(start)) + 4 * low)
+    return _part(path, "<u4", high - low, 8 * (_HEAD + len(start)) + 4 * low)
+
+
+def _part(path: Path, kind: str, count: int, offset: int) -> npt.NDArray[Any]:
+    """So many numbers of a file; NumPy gives fewer if the disk does."""
+    try:
+        found: npt.NDArray[Any] = np.fromfile(path, kind, count, offset=offset)
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror or error}", path=path) from None
+    if len(found) != count:
+        raise FormatError("cannot be read to its end; remove it and run the command again", path=path)
+    return found
 
 
 def _write(path: Path, start: npt.NDArray[Any], *columns: npt.NDArray[Any]) -> None:
@@ -118,9 +129,8 @@ def _write(path: Path, start: npt.NDArray[Any], *columns: npt.NDArray[Any]) -> N
     for part in parts:
         checksum = zlib.crc32(part.data.cast("B") if part.size else b"", checksum)
     with replacing(path) as beside, beside.open("wb") as file:
-        np.array([_MAGIC, len(start) - 1, start[-1], checksum], "<i8").tofile(file)
-        for part in parts:
-            part.tofile(file)
+        for part in (np.array([_MAGIC, len(start) - 1, start[-1], checksum], "<i8"), *parts):
+            file.write(part.data)  # `tofile` does not say that a full disk took only some of it
 
 
 @compiled
