@@ -86,18 +86,6 @@ def test_lines_are_the_binary_tree_in_round_brackets(corpus: Corpus) -> None:
     assert again.fingerprint == corpus.fingerprint
 
 
-@pytest.mark.parametrize("piece", [1, 100, 1000])
-def test_lines_do_not_depend_on_how_many_are_written_at_a_time(
-    folder: Path, listops: Corpus, piece: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = pm.write(listops, folder / "whole.tsv").read_bytes()
-    monkeypatch.setattr(listops_text, "_PIECE", piece)
-    assert pm.write(listops, folder / "pieces.tsv").read_bytes() == whole
-    wrong = dataclasses.replace(listops, targets=np.append(listops.targets[:-1], [[-1]], axis=0))
-    with pytest.raises(FormatError, match=f"row {len(listops)} is not"):
-        pm.write(wrong, folder / "wrong.tsv")
-
-
 @pytest.mark.parametrize(("first", "second"), list(itertools.permutations(ALL, 2)))
 def test_from_format_to_format_the_fingerprint_stays(folder: Path, listops: Corpus, first: str, second: str) -> None:
     middle = pm.read(pm.write(listops, folder / "one", first))
@@ -261,6 +249,10 @@ NOT_LISTOPS = {
     "a list without arguments": changed(
         forest=Forest.from_nested(["1", "MAX"]), tokens=np.array([0, 3, 4], np.uint8), token_start=np.array([0, 1, 3]),
         values=np.array([1, 2], np.int16),
+    ),
+    "a tree of another shape": dataclasses.replace(
+        corpus_of_trees(Forest.from_nested(["1", ("MAX", "2", ("MAX", "3", "9"))])),
+        forest=Forest.from_nested(["1", ("MAX", "2", "3", ("MAX", "9"))], ("1", "2", "3", "9", "MAX")),
     ),
     "a user's operator": corpus_of_trees(Forest.from_nested(["1", ("TWICE", "2", "9")])),
     "a number of two digits": corpus_of_trees(Forest.from_nested(["1", ("MAX", "2", "12")])),

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 _MAGIC = b"PAR1"
@@ -36,8 +37,13 @@ def announced(source: Any) -> Announced:
     if ending[4:] != _MAGIC or size > length - 8:
         raise ValueError("it does not end as a Parquet file does")
     source.seek(length - 8 - size)
+    return _announced(source.read(size))
+
+
+@lru_cache(maxsize=64)  # a shard is opened once for each of its columns
+def _announced(footer: bytes) -> Announced:
     try:
-        return _numbers(_Compact(source.read(size)).structure(0))
+        return _numbers(_Compact(footer).structure(0))
     except (KeyError, TypeError, AttributeError, IndexError):
         raise ValueError("its footer lacks something, or has something of another type") from None
 
