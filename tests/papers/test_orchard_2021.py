@@ -179,9 +179,19 @@ def as_failing(trend):
     return curves
 
 
+def test_a_claim_that_holds_is_decided_if_no_row_that_stands_below_could_still_rise():
+    done = {row: run_record(row, dev=0.99) for row in as_printed()}
+    rising = [0.02 * k for k in range(40)]
+    easy, hard = ("LSTM easy min-max", "LSTM hard min-max")
+    assert judged_as("T3", list(done.values())).verdict == "reproduced"
+    assert judged_as("T3", list({**done, easy: run_record(easy, looks=rising)}.values())).verdict == "reproduced"
+    finding = judged_as("T3", list({**done, hard: run_record(hard, looks=rising)}.values()))
+    assert finding.verdict == "not decided, budget"
+    assert finding.reason.endswith(f"could rise ({hard}).")
+    assert judged_as("T3", []).verdict == "not decided, budget"
+
+
 def test_a_claim_that_fails_is_decided_only_between_rows_that_are_trained_out():
-    finding = judged_as("T3", [])
-    assert finding.verdict == "reproduced"
     both = ["LSTM hard first-last", "Transformer hard first-last"]
     done, rising = [run_record(row, dev=0.99) for row in both], run_record(both[1], looks=[0.02 * k for k in range(40)])
     assert judged_as("T5", done).verdict == "not reproduced, trained out"

@@ -93,7 +93,7 @@ def _bigger_runs(plan: Plan) -> dict[str, list[Run]]:
     """The finished runs of Figure 4, by row and size."""
     runs: dict[str, list[Run]] = {}
     for row, some in larger(plan.budget).items():
-        for size, recipe in some.items():
+        for size, recipe in reversed(some.items()):  # the largest decides the claim
             name = sized(row, size)
             run = plan.run(recipe, slug(name, recipe.seed), _tests(recipe), train=plan.wants("Figure 4", row))
             if run is not None:
