@@ -136,7 +136,7 @@ def test_never_worse_than_48_random_restarts_on_200_problems(seed: int) -> None:
 @pytest.mark.conformance
 @pytest.mark.parametrize("seed", range(24))
 def test_linear_is_never_worse_than_48_random_restarts(seed: int) -> None:
-    """Full maps: starts one by one, absorbed where that is possible; elsewhere 192 random ones together."""
+    """Full maps: starts one by one, absorbed where that is possible; elsewhere up to 384 random ones together."""
     distance = ("sql2", "l1", "cosine", "l2")[seed % 4]
     law(seed, "linear", distance, restarted(*small(seed), "linear", distance, starts=48))
 

@@ -19,14 +19,14 @@ from pomona.representations.tre.recursion import Parameters
 from pomona.representations.tre.together import descend_rescaled, descend_together
 
 NUMBERS = 300  # of the representations, at most
-CURVATURE = 600_000  # starts x unknowns x unknowns
-MOST, FEWEST = 192, 8  # starts; no search where fewer can be paid for
-SHORT, STEPS = 40, 300  # of a first descent, and of one to the end
+CURVATURE = 1_200_000  # starts x unknowns x unknowns
+MOST, MOST_WITH_CORNERS, FEWEST = 384, 192, 8  # starts; no search where fewer can be paid for
+SHORT, SHORT_WITH_CORNERS, STEPS = 80, 40, 300  # of a first descent, and of one to the end
 CORNERS = (0.3, 0.1, 0.03, 0.01, 1e-3)  # l1 and l2 are rounded off at these shares of the size of the representations
 TOLERANCE = 1e-9
 SPREAD = 3  # powers of ten: under cosine the draws have parts and maps of so different sizes (`multistart`)
 RESCALED, RETURNED = 12, 3  # ends that go on in units of their own size under cosine; ends
-DISTANCES = ("cosine", "l1", "l2", "sql2")
+DISTANCES, CORNERED = ("cosine", "l1", "l2", "sql2"), ("l1", "l2")
 
 Point = tuple[FloatArray, Parameters]
 
@@ -35,13 +35,13 @@ def starts_of(derivations: Derivations, numbers: int, rows: int, distance: str) 
     """How many starts can be paid for; 0 where a search is too dear or the distance is the user's own."""
     width = numbers // max(len(derivations), 1)
     unknowns = len(derivations.names) * width + derivations.arity * rows * (rows + 1)
-    starts = min(MOST, int(CURVATURE / unknowns**2))
+    starts = min(MOST_WITH_CORNERS if distance in CORNERED else MOST, int(CURVATURE / unknowns**2))
     return starts if numbers <= NUMBERS and distance in DISTANCES and starts >= FEWEST else 0
 
 
 def seconds_of_maps(derivations: Derivations, numbers: int, rows: int, distance: str) -> float:
     """Roughly what the search takes, on one usual core; from sizes alone."""
-    return starts_of(derivations, numbers, rows, distance) * (0.02 if distance in ("l1", "l2") else 0.01)
+    return starts_of(derivations, numbers, rows, distance) * (0.02 if distance in CORNERED else 0.005)
 
 
 def best_of_maps(derivations: Derivations, targets: FloatArray, rows: int, distance: str) -> list[Point]:
@@ -108,10 +108,13 @@ class ManyMaps:
         return np.concatenate([part.reshape(starts, -1) for part in (lexicon, maps, bias)], axis=1)
 
     def descended(self, at: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Where the better third of some points end."""
-        corners = CORNERS if self.distance in ("l1", "l2") else (0.0,)
-        value, at = descend_together(partial(self.slope, corner=corners[0]), at, SHORT, TOLERANCE)
-        better = np.argsort(value, kind="stable")[: max(len(at) // 3, FEWEST)]
+        """Where the better half of some points end, or the better third where there are corners, which take longer."""
+        corners: tuple[float, ...] = (0.0,)
+        short, share = SHORT, 2
+        if self.distance in CORNERED:
+            corners, short, share = CORNERS, SHORT_WITH_CORNERS, 3
+        value, at = descend_together(partial(self.slope, corner=corners[0]), at, short, TOLERANCE)
+        better = np.argsort(value, kind="stable")[: max(len(at) // share, FEWEST)]
         value, at = value[better], at[better]
         for corner in corners:
             value, at = descend_together(partial(self.slope, corner=corner), at, STEPS, TOLERANCE)
