@@ -121,7 +121,7 @@ def fit_learned(layer: Layer, problem: Problem, *, seed: int, limit: int = 400) 
     count = problem.restarts or (2 if searched else 8 if absorbing else many)
     cornered = layer.distance.name in ("l1", "l2")
     ends = [_descend_from(joint, point, cornered, limit) for point in _starts(joint, layer.shape, count, seed)]
-    if isinstance(composition, Linear | Position) and not absorbing:
+    if isinstance(composition, Linear | Position) and not absorbing and problem.restarts is None:
         rows = composition.rows(layer.shape)
         more = best_of_maps(derivations, wanted, rows, layer.distance.name)
         ends += [_descend_from(joint, point, cornered, limit) for point in more]

@@ -16,16 +16,17 @@ import numpy as np
 from pomona.representations.tre.derivations import Derivations, IntArray
 from pomona.representations.tre.design import FloatArray
 from pomona.representations.tre.recursion import Parameters
-from pomona.representations.tre.together import descend_together
+from pomona.representations.tre.together import descend_rescaled, descend_together
 
 NUMBERS = 300  # of the representations, at most
-CURVATURE = 600_000  # starts x unknowns x unknowns
-MOST, FEWEST = 96, 8  # starts; no search where fewer can be paid for
-SHORT, STEPS = 40, 300  # of a first descent, and of one to the end
-CORNERS = (0.1, 0.01, 1e-3)  # l1 and l2 are rounded off at these shares of the size of the representations
+CURVATURE = 1_200_000  # starts x unknowns x unknowns
+MOST, MOST_WITH_CORNERS, FEWEST = 384, 192, 8  # starts; no search where fewer can be paid for
+SHORT, SHORT_WITH_CORNERS, STEPS = 80, 40, 300  # of a first descent, and of one to the end
+CORNERS = (0.3, 0.1, 0.03, 0.01, 1e-3)  # l1 and l2 are rounded off at these shares of the size of the representations
 TOLERANCE = 1e-9
-RETURNED = 3  # ends
-DISTANCES = ("cosine", "l1", "l2", "sql2")
+SPREAD = 3  # powers of ten: under cosine the draws have parts and maps of so different sizes (`multistart`)
+RESCALED, RETURNED = 12, 3  # ends that go on in units of their own size under cosine; ends
+DISTANCES, CORNERED = ("cosine", "l1", "l2", "sql2"), ("l1", "l2")
 
 Point = tuple[FloatArray, Parameters]
 
@@ -34,13 +35,13 @@ def starts_of(derivations: Derivations, numbers: int, rows: int, distance: str) 
     """How many starts can be paid for; 0 where a search is too dear or the distance is the user's own."""
     width = numbers // max(len(derivations), 1)
     unknowns = len(derivations.names) * width + derivations.arity * rows * (rows + 1)
-    starts = min(MOST, int(CURVATURE / unknowns**2))
+    starts = min(MOST_WITH_CORNERS if distance in CORNERED else MOST, int(CURVATURE / unknowns**2))
     return starts if numbers <= NUMBERS and distance in DISTANCES and starts >= FEWEST else 0
 
 
 def seconds_of_maps(derivations: Derivations, numbers: int, rows: int, distance: str) -> float:
     """Roughly what the search takes, on one usual core; from sizes alone."""
-    return starts_of(derivations, numbers, rows, distance) * (0.02 if distance in ("l1", "l2") else 0.01)
+    return starts_of(derivations, numbers, rows, distance) * (0.02 if distance in CORNERED else 0.005)
 
 
 def best_of_maps(derivations: Derivations, targets: FloatArray, rows: int, distance: str) -> list[Point]:
@@ -48,22 +49,29 @@ def best_of_maps(derivations: Derivations, targets: FloatArray, rows: int, dista
     starts = starts_of(derivations, targets.size, rows, distance)
     if not starts:
         return []
-    size = 1.0 if distance == "cosine" else max(float(np.sqrt((targets**2).mean())), 1e-100)
-    many, rng = ManyMaps(derivations, targets / size, rows, distance), np.random.default_rng(0)
-    at = many.drawn(starts, rng)
-    corners = CORNERS if distance in ("l1", "l2") else (0.0,)
-    value, at = descend_together(partial(many.slope, corner=corners[0]), at, SHORT, TOLERANCE)
-    at = at[np.argsort(value, kind="stable")[: max(starts // 3, FEWEST)]]
-    for corner in corners:
-        value, at = descend_together(partial(many.slope, corner=corner), at, STEPS, TOLERANCE)
-    ends: list[Point] = []
-    last = -np.inf
-    for one in np.argsort(value, kind="stable"):
-        if (len(ends) < RETURNED and value[one] > last + 1e-4 * max(abs(last), 1e-3)) or not ends:
-            lexicon, maps, bias = (part[0] for part in many.parts(at[one : one + 1]))
-            ends.append((size * lexicon, {"maps": maps, "bias": size * bias}))
-            last = float(value[one])
-    return ends
+    size_of = 1.0 if distance == "cosine" else max(float(np.sqrt((targets**2).mean())), 1e-100)
+    many, rng = ManyMaps(derivations, targets / size_of, rows, distance), np.random.default_rng(0)
+    value, at = many.descended(many.drawn(starts, rng))
+    if distance == "cosine":
+        best = _distinct(value, RESCALED)
+        value, at = value[best], at[best]
+        descend_rescaled(partial(many.slope, corner=0.0), value, at, STEPS, TOLERANCE / 10)
+    found: list[Point] = []
+    for one in _distinct(value, RETURNED):
+        lexicon, maps, bias = (part[0] for part in many.parts(at[one : one + 1]))
+        found.append((size_of * lexicon, {"maps": maps, "bias": size_of * bias}))
+    return found
+
+
+def _distinct(value: FloatArray, most: int) -> list[int]:
+    """The points with the least values, one for each value."""
+    found: list[int] = []
+    for one in np.argsort(value, kind="stable").tolist():
+        if len(found) == most or not np.isfinite(value[one]):
+            break
+        if not found or value[one] > value[found[-1]] + 1e-4 * max(abs(value[found[-1]]), 1e-3):
+            found.append(one)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +97,28 @@ class ManyMaps:
 
     def drawn(self, starts: int, rng: np.random.Generator) -> FloatArray:
         lexicon, maps, bias = (rng.normal(size=(starts, *shape)) for shape in self._shapes)
-        maps *= rng.choice([0.5, 1.0, 2.0], size=(starts, 1, 1, 1)) / np.sqrt(self.rows)
-        return np.concatenate([part.reshape(starts, -1) for part in (lexicon, maps, 0.5 * bias)], axis=1)
+        maps *= rng.choice([0.5, 1.0, 2.0], size=(starts, 1, 1, 1))
+        bias *= rng.choice([0.5, 1.0, 2.0], size=(starts, 1, 1))
+        if self.distance == "cosine":  # a third as they are, a third with small maps, the rest with small vectors, too
+            kind = rng.integers(3, size=(starts, 1, 1))
+            least = 10.0 ** (-SPREAD * rng.random((starts, maps.shape[1], 1)))
+            lexicon *= np.where(kind == 2, 10.0 ** (-SPREAD * rng.random((starts, lexicon.shape[1], 1))), 1.0)
+            maps *= np.where(kind >= 1, least, 1.0)[..., None]
+            bias *= np.where(kind >= 1, least, 1.0)
+        return np.concatenate([part.reshape(starts, -1) for part in (lexicon, maps, bias)], axis=1)
+
+    def descended(self, at: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Where the better half of some points end, or the better third where there are corners, which take longer."""
+        corners: tuple[float, ...] = (0.0,)
+        short, share = SHORT, 2
+        if self.distance in CORNERED:
+            corners, short, share = CORNERS, SHORT_WITH_CORNERS, 3
+        value, at = descend_together(partial(self.slope, corner=corners[0]), at, short, TOLERANCE)
+        better = np.argsort(value, kind="stable")[: max(len(at) // share, FEWEST)]
+        value, at = value[better], at[better]
+        for corner in corners:
+            value, at = descend_together(partial(self.slope, corner=corner), at, STEPS, TOLERANCE)
+        return value, at
 
     @cached_property
     def _into(self) -> list[list[FloatArray]]:

@@ -26,7 +26,7 @@ import numpy as np
 from pomona.representations.tre.cells import Paths
 from pomona.representations.tre.design import FloatArray
 from pomona.representations.tre.recursion import Parameters
-from pomona.representations.tre.together import Slope, descend_together
+from pomona.representations.tre.together import Slope, descend_rescaled, descend_together
 
 WORK = 80_000  # leaves x coordinates x starts that descend together
 CURVATURE = 600_000  # starts x unknowns x unknowns
@@ -36,7 +36,7 @@ STEPS, SHORT = 300, 40  # of a descent to the end, and of one after which the be
 CORNERS = (0.1, 0.01, 1e-3)  # l2 is rounded off at these shares of the size of the representations, one after another
 TOLERANCE, FINE = 1e-7, 1e-9  # a descent ends when a step gains less than this share; under cosine it goes on longer
 SPREAD = 3  # powers of ten: under cosine the draws have parts and numbers of so different sizes
-RESCALED, ROUNDS = 6, 4  # ends under cosine that descend again, each unknown in units of its size, so many times
+RESCALED = 6  # ends under cosine that descend again, each unknown in units of its size
 GENERATIONS, PARENTS = 6, 16
 SHAKEN, SHAKE = 0.75, 0.5  # the share of children that are shaken, and by how much of each number at most
 RETURNED = 3  # ends
@@ -204,7 +204,9 @@ class Many:
             further, ends = self._descended(children, parts)
             value, at = np.concatenate([value, further]), np.concatenate([at, ends])
         if self.cosine:
-            value, at = self._rescaled(value, at, parts)
+            chosen = _distinct(value, RESCALED)
+            value, at = value[chosen], at[chosen]
+            descend_rescaled(self._flat(parts, 0.0), value, at, STEPS, FINE / 10)
         return value, *parts(at)
 
     def _from_grid(self, lexicon: FloatArray, numbers: FloatArray, places: Places) -> FloatArray:
@@ -263,24 +265,6 @@ class Many:
         value, at = value[better], at[better]
         for corner in corners:
             value, at = descend_together(self._flat(parts, corner), at, STEPS, tolerance)
-        return value, at
-
-    def _rescaled(self, value: FloatArray, at: FloatArray, parts: Parts) -> tuple[FloatArray, FloatArray]:
-        """Where the best distinct ends go on to in units of their own size."""
-        best, slope = _distinct(value, RESCALED), self._flat(parts, 0.0)
-        value, at = value[best], at[best]
-        for one in range(len(at)):
-            for _ in range(ROUNDS):
-                size = np.maximum(np.abs(at[one]), 1e-12 * np.abs(at[one]).max())
-
-                def scaled(points: FloatArray, size: FloatArray = size) -> tuple[FloatArray, FloatArray]:
-                    value, grad = slope(points * size)
-                    return value, grad * size
-
-                further, ends = descend_together(scaled, (at[one] / size)[None], STEPS, FINE / 10)
-                if not further[0] < value[one]:
-                    break
-                value[one], at[one] = further[0], ends[0] * size
         return value, at
 
 

@@ -16,6 +16,7 @@ from pomona.representations.tre.design import FloatArray
 
 DECREASE, FLATTER = 1e-4, 0.9  # weak Wolfe: the value falls by a share of the promise, and the slope flattens
 TRIES = 25  # of a step
+ROUNDS = 4  # of a descent in units of each unknown's own size
 
 Values = Callable[[FloatArray], FloatArray]  # points [many, n] to values [many]
 Slope = Callable[[FloatArray], tuple[FloatArray, FloatArray]]  # points [many, n] to values [many] and slopes [many, n]
@@ -44,6 +45,22 @@ def descend_together(slope: Slope, points: FloatArray, limit: int, tolerance: fl
             at[live], value[live], grad[live] = here + moved, after, turned
             live = live[(length > 0.0) & (now - after > tolerance * np.maximum(np.abs(now), 1e-12))]
     return value, at
+
+
+def descend_rescaled(slope: Slope, value: FloatArray, at: FloatArray, limit: int, tolerance: float) -> None:
+    """Go on from each point in units of its own size, in place: unknowns may shrink, each at its own rate."""
+    for one in range(len(at)):
+        for _ in range(ROUNDS):
+            size = np.maximum(np.abs(at[one]), 1e-12 * np.abs(at[one]).max())
+
+            def scaled(points: FloatArray, size: FloatArray = size) -> tuple[FloatArray, FloatArray]:
+                own, grad = slope(points * size)
+                return own, grad * size
+
+            further, ends = descend_together(scaled, (at[one] / size)[None], limit, tolerance)
+            if not further[0] < value[one]:
+                break
+            value[one], at[one] = further[0], ends[0] * size
 
 
 def _steps(

@@ -347,7 +347,7 @@ def seconds_of_fit(fitted: FittedModel) -> float:
     if isinstance(fitted.compose, Weighted | Diagonal) and (paths := Paths.of(trees)) is not None:
         diagonal = isinstance(fitted.compose, Diagonal)
         searched = seconds_of_project(paths, width, fitted.distance.name, diagonal=diagonal)
-    if isinstance(fitted.compose, Linear | Position) and (trees.side == -1).any():
+    if isinstance(fitted.compose, Linear | Position) and fitted.restarts is None and (trees.side == -1).any():
         rows = fitted.compose.rows(fitted.shape)
         searched = seconds_of_maps(trees, items * width, rows, fitted.distance.name)
     return float(max(searched, steps * (6e-5 * max(len(trees.steps), 1) + 2e-8 * numbers)))
