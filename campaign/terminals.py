@@ -26,6 +26,7 @@ from campaign.kills import Toll
 HOSTILE = "\x1b]0;owned\x07\x1b[31m[-x][link=http:x]:smile:\u202e\x1b]8;;http:x\x07"
 FORBIDDEN = ("\x1b]0", "\x07", "\x1b]8", "\u202e", "Traceback")
 OUTPUTS = ("--out", "--plot", "--results", "--folder", "--save-answers", "--name", "--title")
+SHORT = {"demo": ["--rows", "100", "--epochs", "1"]}  # what makes a command short that runs with few arguments
 STATUSES = (0, 1, 2, 3)
 SECONDS = 120
 
@@ -47,7 +48,9 @@ def _commands() -> Iterator[list[str]]:
 
     for verb, known in Verbs().items():
         needed = [HOSTILE for one in known.params if one.param_type_name == "argument" and one.required]
-        yield [verb, *needed]
+        needed += SHORT.get(verb, [])
+        if HOSTILE in needed:
+            yield [verb, *needed]
         yield [verb, *needed, f"--{HOSTILE}"]
         for one in known.params:
             if one.param_type_name == "option" and not getattr(one, "is_flag", False) and "--help" not in one.opts:
