@@ -11,8 +11,8 @@ from pomona.models.stages import resolved
 from pomona.papers.listops_2018.latent import (
     COUNTERS,
     ELSEWHERE,
-    EXCEPT,
-    FREE,
+    FORMER,
+    FORMER_PRIORS,
     PRIORS,
     ROW,
     SHORT,
@@ -35,7 +35,7 @@ def test_every_row_has_stages_that_the_model_knows(budget):
         for recipe in some:
             stages = stages_of(recipe, model_of(recipe))
             assert {stage.name for stage in stages} <= set(own)
-            assert (stages[-1].name == own[-1]) == (row in (ROW, WIDE, FREE))
+            assert (stages[-1].name == own[-1]) == (row in (ROW, WIDE, FORMER))
             assert recipe.exclude == ("listops/test_d20s.tsv",)  # the paper's test file is never trained on
 
 
@@ -43,11 +43,12 @@ def test_every_ablation_changes_one_thing():
     rows = latent_recipes("cpu")
     plain = rows[SHORT][0]
     declared = model_of(plain).stages()
-    free = resolved(rows[FREE][0].stages, declared)
-    assert [one.name for one, two in zip(free, declared, strict=True) if one != two] == ["flat"]
-    assert dict(free[0].settings) == {**declared[0].settings, "apart": 0.0}
+    former = resolved(rows[FORMER][0].stages, declared)
+    assert [one.name for one, two in zip(former, declared, strict=True) if one != two] == ["flat", "own trees"]
+    assert dict(former[0].settings) == {**declared[0].settings, "apart": 0.0}
+    assert former[-1] == dataclasses.replace(declared[-1], steps=1_200)
     for row, (recipe, *_) in rows.items():
-        if row in (ROW, FREE, SHORT, WIDE):
+        if row in (ROW, FORMER, SHORT, WIDE):
             continue
         stages = resolved(recipe.stages, declared) != resolved(plain.stages, declared)
         assert stages != (recipe.settings != plain.settings)
@@ -77,12 +78,12 @@ def test_cells_are_means_of_records_with_the_priors_beside_them():
     wide = {part: cells[f"accuracy on arguments-10{part}"] for part in parts}
     assert {part: [cell["measured"], cell["runs"]] for part, cell in wide.items()} == parts
     assert len(cells) == 4 + len(ELSEWHERE) + 1
-    assert {cell["priors"] for cell in empty if cell["row"] == WIDE} == {PRIORS + COUNTERS}
-    assert {cell["priors"] for cell in empty if cell["row"] == FREE} == {PRIORS + EXCEPT}
+    assert {cell["priors"] for cell in empty if cell["row"] == WIDE} == {FORMER_PRIORS + COUNTERS}
+    assert {cell["priors"] for cell in empty if cell["row"] == FORMER} == {FORMER_PRIORS} != {PRIORS}
 
 
 def test_counters_and_noise_are_all_that_the_wide_row_changes():
-    plain, wide = (latent_recipes("cpu")[row][0] for row in (ROW, WIDE))
+    plain, wide = (latent_recipes("cpu")[row][0] for row in (FORMER, WIDE))
     one, two = (stages_of(recipe, model_of(recipe)) for recipe in (plain, wide))
     noisy = [stage.name for stage in two if stage.settings.get("noise")]
     assert noisy == [stage.name for stage in one if "cell" not in stage.frozen]

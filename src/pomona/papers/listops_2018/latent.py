@@ -2,9 +2,9 @@
 
 The model is given sentences and answers. What it is told besides (`PRIORS`) stands beside every number. Training is as
 for the paper's models: 90,000 expressions without those of the test file. It is then tested on that file, and on
-longer, wider and deeper ListOps. An ablation leaves the last stage out, as does the row that it is compared with;
-only `FREE` has all stages, like the model itself.
-`WIDE` is the same model with counters in its cell and noise on its nodes, for lists of more arguments than in training.
+longer, wider and deeper ListOps. An ablation leaves the last stage out, as does the row that it is compared with.
+`FORMER` has the stages that the model had at first. `WIDE` is that with counters in its cell and noise on its nodes,
+for lists of more arguments than in training.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pomona.training.run import Run
 
 WHERE = "latent"
 ROW = "Shift-reduce 64D"
-FREE = f"{ROW}, beginnings not kept apart from answers"
+FORMER = f"{ROW}, beginnings not kept apart, shorter last stage"
 SHORT = f"{ROW}, without the last stage"
 WIDE = f"{ROW}, counters and noise"
 PRIORS = (
@@ -32,6 +32,7 @@ PRIORS = (
     "answer v is tied to the token v; lengths grow from stage to stage. No tree, no value of a node and no meaning "
     "of a bracket is given."
 )
+FORMER_PRIORS = PRIORS.replace(", and keeps beginnings apart from answers", "")
 EXCEPT = " This row is told all of that but for what its name says."
 COUNTERS = " Every vector has 24 counters, which add up along left children."
 ELSEWHERE = (
@@ -43,17 +44,23 @@ ELSEWHERE = (
 WHOLE = 2_000  # rows of each of these test sets
 
 _STAGES = ("flat", "parser", "both to 12", "both to 20")  # all but the last
-_NOISE: dict[str, Any] = {"settings": {"noise": 0.3}}  # of every node, wherever the cell learns
-_WIDE: dict[str, Any] = {
-    "settings": {"counters": 24},
-    "stages": (
-        {"name": "flat", **_NOISE}, "parser", *({"name": name, **_NOISE} for name in _STAGES[2:]),
-        {"name": "own trees", "settings": {"noise": 0.3, "blur": 0.0}},  # 0 is the default; the run in results says so
-    ),
-}  # fmt: skip
-_FREE: dict[str, Any] = {"name": "flat", "settings": {"apart": 0.0}}
+_FORMER: dict[str, dict[str, Any]] = {"flat": {"settings": {"apart": 0.0}}, "own trees": {"steps": 1_200}}
+_NOISY = ("flat", *_STAGES[2:], "own trees")  # wherever the cell learns
+
+
+def _former(noise: float = 0.0) -> tuple[dict[str, Any], ...]:
+    """The stages that the model had at first, with noise on every node."""
+    stages = []
+    for name in (*_STAGES, "own trees"):
+        changed = _FORMER.get(name, {})
+        settings = {**changed.get("settings", {}), **({"noise": noise} if noise and name in _NOISY else {})}
+        stages.append({"name": name, **changed, **({"settings": settings} if settings else {})})
+    return tuple(stages)
+
+
 _ABLATIONS: dict[str, dict[str, Any]] = {  # what differs from SHORT
     "random trees in stage 1": {"stages": ({"name": "flat", "settings": {"trees": "random"}}, *_STAGES[1:])},
+    "beginnings not kept apart": {"stages": ({"name": "flat", **_FORMER["flat"]}, *_STAGES[1:])},
     "untied output": {"settings": {"tied": False}},
     "no growing lengths in stage 1": {"stages": ({"name": "flat", "growing": False, "steps": 1_200}, *_STAGES[1:])},
     "cell and parser together from the start": {"stages": ({"name": "both to 20", "steps": 1_600},)},
@@ -67,11 +74,12 @@ _ABLATIONS: dict[str, dict[str, Any]] = {  # what differs from SHORT
 
 
 def latent_recipes(budget: Budget) -> dict[str, list[Recipe]]:
-    """The runs of each row: five seeds, three of the model with counters, and two of each ablation."""
+    """The runs of each row: five seeds, four of the former stages, three with counters, and two of each ablation."""
     plain = Recipe("shift_reduce", exclude=held_out())
     short = dataclasses.replace(plain, stages=_STAGES)
-    free = dataclasses.replace(plain, stages=(_FREE, *_STAGES[1:], "own trees"))
-    rows = {ROW: (plain, 5), FREE: (free, 2), WIDE: (dataclasses.replace(plain, **_WIDE), 3), SHORT: (short, 2)}
+    former = dataclasses.replace(plain, stages=_former())
+    wide = dataclasses.replace(plain, settings={"counters": 24}, stages=_former(noise=0.3))
+    rows = {ROW: (plain, 5), FORMER: (former, 4), WIDE: (wide, 3), SHORT: (short, 2)}
     rows |= {f"{SHORT}, {name}": (dataclasses.replace(short, **change), 2) for name, change in _ABLATIONS.items()}
     if budget == "smoke":
         sizes = {"train": 1_500, "dev": 200, "test": 500}
@@ -105,7 +113,7 @@ def shortened(entry: Record) -> Record:
 
 def _tests(plan: Plan, row: str, recipe: Recipe) -> dict[str, Callable[[], Corpus]]:
     tests: dict[str, Callable[[], Corpus]] = {"test_d20s": lambda: test_set(recipe)}
-    if row in (ROW, WIDE) and plan.budget != "smoke":
+    if row in (ROW, FORMER, WIDE) and plan.budget != "smoke":
         tests |= {name: partial(_elsewhere, name) for name in ELSEWHERE}
     return tests
 
@@ -124,11 +132,17 @@ def latent_cells(plan: Plan, now: Mapping[str, list[Record]]) -> list[Cell]:
         known = {
             "recipe": recipe_key(planned[0]),
             "weights": f"best of {max((entry['epochs'] for entry in records), default=0)} looks at dev",
-            "priors": PRIORS + COUNTERS * (row == WIDE) + EXCEPT * (row not in (ROW, SHORT, WIDE)),
+            "priors": _priors(row),
         }
         for column, values in _columns(row, records).items():
             cells.append({**plan.cell(WHERE, row, column, None, values), **known})
     return cells
+
+
+def _priors(row: str) -> str:
+    if row in (FORMER, WIDE):
+        return FORMER_PRIORS + COUNTERS * (row == WIDE)
+    return PRIORS + EXCEPT * (row not in (ROW, SHORT))
 
 
 def _columns(row: str, records: Iterable[Record]) -> dict[str, list[float]]:
@@ -146,7 +160,7 @@ def _columns(row: str, records: Iterable[Record]) -> dict[str, list[float]]:
         "F1 gold": of_test("test_d20s", "trees", "f1_gold", "value"),
         "core minutes": [entry["core_seconds"] / 60 for entry in records],
     }
-    if row in (ROW, WIDE):
+    if row in (ROW, FORMER, WIDE):
         depths = [entry["scores"]["test_d20s"]["effective_depth"][0]["depth"] for entry in records]
         opens = [100.0 * (depth == "everything") for depth in depths]
         columns["% of runs that open everything (effective depth)"] = opens
