@@ -1,8 +1,6 @@
 """ListOps data: the speed of generating, writing, reading and streaming, compared with plain Python, on one core.
 
-Generation is compared with `oracles_listops.original_steps`: draw, collect in a set, evaluate, format, write. Every row
-is drawn twice, once for its key and once to build it. `shapes` is what that costs if nothing is computed but random
-words and where lists begin and end: a limit for this design.
+Generation is compared with `oracles_listops.original_steps`: draw, collect in a set, evaluate, format, write.
 """
 
 from __future__ import annotations
@@ -14,15 +12,10 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
-
 import oracles_listops as slow
 from benchmarks import seconds
-from pomona.base.arrays import Ints
-from pomona.base.compiled import compiled
-from pomona.base.randomness import mix, open_stream, stream_key
 from pomona.data import formats
-from pomona.data.task import TASKS, generate
+from pomona.data.task import generate
 
 COUNT = 100_000
 
@@ -31,33 +24,6 @@ def line(what: str, ours: float, theirs: float, goal: float) -> None:
     ratio = theirs / ours
     verdict = "met" if ratio >= goal else "NOT met"
     print(f"{what:58s} {ours:8.3f} s  plain {theirs:7.2f} s  {ratio:6.0f} x  (goal {goal:g} x: {verdict})")
-
-
-@compiled
-def shapes(key: np.uint64, numbers: Ints, branching: np.uint64, depth: int) -> int:
-    """The number of tokens of these draws of d20s, and nothing else."""
-    left = np.empty(depth + 1, np.int64)
-    tokens = 0
-    for row in range(len(numbers)):
-        state, gamma = open_stream(key, numbers[row])
-        level = 0
-        while True:
-            state += gamma
-            word = mix(state)
-            tokens += 1
-            if level + 1 < depth and (word >> np.uint64(32)) < branching:
-                left[level] = 2 + np.int64(((word & np.uint64(0xFFFFFFFF)) * np.uint64(4)) >> np.uint64(32))
-                level += 1
-                continue
-            while level:
-                left[level - 1] -= 1
-                if left[level - 1]:
-                    break
-                level -= 1
-                tokens += 1
-            if level == 0:
-                break
-    return tokens
 
 
 def main() -> None:
@@ -76,11 +42,6 @@ def main() -> None:
             seconds(lambda: formats.write(generate("listops/d20s", seed=1, **sizes), folder / "ours.tsv"), 5),
             twin, 100,
         )  # fmt: skip
-        distribution = TASKS.build("listops/d20s", sizes).distribution("train")
-        key = stream_key(*distribution.purpose(1))
-        draws = distribution.scan(key, 0, 6 * COUNT).numbers[:COUNT]
-        limit = 2 * seconds(lambda: shapes(key, draws, np.uint64(2**30), 20), 5)
-        print(f"{'twice the random words and shapes of as many rows':58s} {limit:8.3f} s")
         real = Path(__file__).parents[2] / "shared" / "data" / "listops" / "test_d20s.tsv"
         if not real.exists():
             print(f"{real} is missing: reading is measured on 10,000 generated lines instead")
