@@ -123,7 +123,7 @@ def _tolls(part: str, home: Path, jobs: list[Job], until: float) -> Iterator[Tol
     from campaign import faults, kills, races, terminals
 
     if part == "terminal":
-        yield terminals.every_argument((time.monotonic() + until) / 2)
+        yield terminals.every_argument(0.2 * time.monotonic() + 0.8 * until)
         yield terminals.every_name(jobs, until)
         return
     if part == "races":

@@ -25,7 +25,7 @@ from campaign.kills import Toll
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31m[-x][link=http:x]:smile:\u202e\x1b]8;;http:x\x07"
 FORBIDDEN = ("\x1b]0", "\x07", "\x1b]8", "\u202e", "Traceback")
-OUTPUTS = ("--out", "--plot", "--results", "--folder", "--save-answers", "--name", "--title")
+OUTPUTS = ("--out", "--plot", "--results", "--folder", "--save-answers", "--title")
 SHORT = {"demo": ["--rows", "100", "--epochs", "1"]}  # what makes a command short that runs with few arguments
 STATUSES = (0, 1, 2, 3)
 SECONDS = 120
