@@ -33,7 +33,9 @@ def reproduce(
     on: On = "",
     at_once: AtOnce = None,
     address: Address = "",
-    no_train: Annotated[bool, typer.Option("--no-train", help="Train no missing runs: show finished ones.")] = False,
+    no_train: Annotated[
+        bool, typer.Option("--no-train", help="Train no missing runs: test finished ones if need be, and show them.")
+    ] = False,
     skip_recorded: Annotated[
         bool, typer.Option("--skip-recorded", help="Train no run of which the results file has a record.")
     ] = False,
