@@ -369,5 +369,5 @@ def test_restarts_from_elsewhere_find_the_same_cosine() -> None:
 
 
 def test_an_unknown_option_is_an_error_that_names_it() -> None:
-    with pytest.raises(SpecError, match="no option 'restart'. Did you mean 'restarts'"):
+    with pytest.raises(SpecError, match=r"no option 'restart'\. Did you mean 'restarts'"):
         tre(np.eye(2), [("a", "b"), ("b", "a")], restart=3)  # type: ignore[call-arg]
