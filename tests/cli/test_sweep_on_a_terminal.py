@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,7 @@ def on_a_terminal(arguments: list[str], folder: Path, react: Callable[[str], str
     pid, number = pty.fork()
     if pid == 0:
         os.chdir(folder)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # tests that run in the background have been told to ignore it
         known = {"TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40", "OMP_NUM_THREADS": "1"}
         os.execve(PROGRAM[0], [*PROGRAM, *arguments], ENVIRONMENT | known)
     shown = ""

@@ -200,8 +200,8 @@ def _create(beside: Path) -> int:
     while True:
         number = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         with suppress(OSError):  # without a lock it is as safe, but is not removed if the process is killed
-            try_lock(number)
-        with suppress(FileNotFoundError):  # another process took it for a left-over before it was locked
+            try_lock(number, wait=True)  # one who takes it for a left-over holds the lock until it is removed
+        with suppress(FileNotFoundError):  # so it was
             if beside.stat().st_ino == os.fstat(number).st_ino:
                 return number
         os.close(number)
@@ -256,20 +256,23 @@ def _remove_left_overs(target: Path) -> None:
         left = [path for path in target.parent.iterdir() if path.name.startswith(prefix)]
         for path in sorted(left, key=lambda path: -len(path.name)):  # what a writer keeps beside its file first
             rest = re.fullmatch(r"([0-9a-f]{8}\.part)(\..*)?", path.name[len(prefix) :], re.DOTALL)
-            if rest and _is_abandoned(target.with_name(prefix + rest[1])):
-                path.unlink(missing_ok=True)
+            if rest:
+                with _is_abandoned(target.with_name(prefix + rest[1])) as abandoned:
+                    if abandoned:
+                        path.unlink(missing_ok=True)
 
 
-def _is_abandoned(beside: Path) -> bool:
-    """Whether no process holds the lock of a temporary file, or the file itself is gone."""
+@contextmanager
+def _is_abandoned(beside: Path) -> Iterator[bool]:
+    """Whether no process holds the lock of a temporary file, or the file itself is gone. Nobody can lock it meanwhile:
+    a writer that has just created it would, and then find it gone."""
     try:
         number = os.open(beside, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        yield isinstance(error, FileNotFoundError)
+        return
     try:
-        return try_lock(number) is True
+        yield try_lock(number) is True
     finally:
         os.close(number)
 
