@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from pomona.models.layers import precision
 from pomona.models.layers.lstm import LSTM, Reading, states_of
 
 LENGTHS = np.array([4, 9, 1, 9, 6, 2])
@@ -26,6 +27,29 @@ def test_the_compiled_lstm_is_the_plain_one(kind, limit, reverse):
         results.append([states.detach(), *torch.autograd.grad((states * outward).sum(), list(lstm.parameters()))])
     for fast, slow in zip(*results, strict=True):
         assert (fast - slow).abs().max() <= limit * slow.abs().max()
+
+
+@pytest.mark.parametrize("units", [False, True])
+def test_rounded_products_are_the_plain_ones_and_near_the_exact_ones(units, monkeypatch):
+    """Of 8 bits, in the derivative too, with and without the processor's units for them."""
+    torch.manual_seed(0)
+    exact = LSTM(7, 5, 10).double()
+    rounded = LSTM(7, 5, 10, precision="bfloat16").double()
+    rounded.load_state_dict(exact.state_dict())
+    outward = torch.randn(START[-1], 10, dtype=torch.float64)
+
+    def states_and_gradients(lstm, plain=False):
+        states = lstm(TOKENS, START, plain=plain)
+        return [states.detach(), *torch.autograd.grad((states * outward).sum(), list(lstm.parameters()))]
+
+    here = states_and_gradients(rounded)
+    monkeypatch.setattr(precision, "has_units", lambda: units)
+    results = (states_and_gradients(rounded), states_and_gradients(rounded, plain=True), here)
+    for fast, slow, either, other in zip(*results, states_and_gradients(exact), strict=True):
+        size = other.abs().max()
+        assert (fast - slow).abs().max() <= 1e-2 * size
+        assert (fast - either).abs().max() <= 1e-2 * size
+        assert 1e-5 * size < (fast - other).abs().max() < 3e-2 * size
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -20,7 +20,7 @@ from pomona.sweeps.table import read_table
 from slurm_material import MISSING, slurm
 from sweeps_material import PLAN, bits
 
-LONGER: dict[str, Any] = {**PLAN, "seeds": 1, "recipe": {**PLAN["recipe"], "epochs": 150}}
+LONGER: dict[str, Any] = {**PLAN, "seeds": 1, "recipe": {**PLAN["recipe"], "epochs": 150, "stop": 1_000}}
 SECONDS = 240.0  # for anything that is waited for
 
 pytestmark = [

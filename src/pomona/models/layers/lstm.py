@@ -8,6 +8,9 @@ not for each token; that halves the work. Sequences are ordered from long to sho
 over those that have not ended. The states are stored step after step without gaps, so the gradient of U is one product
 at the end. As for trees, the rest of a step is a compiled loop with a derivative written by hand. The same computation
 in plain torch (`plain=True`) is used on a GPU, and as the twin in the tests.
+
+With `precision="bfloat16"` the products U h and those of the derivative are rounded (`precision.py`): a wide LSTM is
+about three times as fast on a processor that has units for such products.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from torch import Tensor, nn
 from pomona.base.arrays import Floats, Ints
 from pomona.base.compiled import compiled, fused
 from pomona.models.layers.dropout import dropped
+from pomona.models.layers.precision import Precision, factor, multiply, product
 from pomona.models.layers.rows import ONE, sigmoid_row, tanh_row
 
 
@@ -151,21 +155,28 @@ class _States(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, table: Tensor, weight: Tensor, tokens: Ints, at: Ints, rows: Tensor, ends: Tensor
+        ctx: Any,
+        table: Tensor,
+        weight: Tensor,
+        packed: tuple[Ints, Ints],
+        wanted: tuple[Tensor, Tensor],
+        precision: Precision,
     ) -> tuple[Tensor, Tensor]:
         """h at `rows` and c at `ends`, which are positions among the packed tokens, each at most once."""
+        (tokens, at), (rows, ends) = packed, wanted
         table = table.contiguous()
         total, H = int(at[-1]), weight.shape[1]
         gates, h, c, t, previous = (table.new_empty(total, size * H) for size in (4, 1, 1, 1, 1))
         arrays = [x.numpy() for x in (table, gates, h, c, t, previous)]
-        begin, turned = at.tolist(), weight.t()
+        begin, weight = at.tolist(), factor(weight, precision)
+        turned = weight.t()
         for step in range(len(begin) - 1):
             first, last = begin[step], begin[step + 1]
             alive = begin[step + 2] - last if step + 2 < len(begin) else 0
             if step:
-                torch.mm(previous[first:last], turned, out=gates[first:last])
+                multiply(previous[first:last], turned, precision, gates[first:last])
             _forward(first, last, begin[step - 1] if step else -1, last, alive, tokens, *arrays)
-        ctx.kept, ctx.where = (gates, c, t, previous, len(table)), (tokens, begin, rows, ends)
+        ctx.kept, ctx.where = (gates, c, t, previous, len(table), precision), (tokens, begin, rows, ends)
         ctx.save_for_backward(weight)
         ctx.set_materialize_grads(False)
         return h.index_select(0, rows), c.index_select(0, ends)
@@ -175,7 +186,7 @@ class _States(torch.autograd.Function):
     def backward(ctx: Any, d_out: Tensor | None, d_cells: Tensor | None) -> Any:
         if ctx.kept is None:
             raise RuntimeError("backward was called twice for the states; compute them again before the second call")
-        (gates, c, t, previous, words), (tokens, begin, rows, ends) = ctx.kept, ctx.where
+        (gates, c, t, previous, words, precision), (tokens, begin, rows, ends) = ctx.kept, ctx.where
         ctx.kept = None
         (weight,) = ctx.saved_tensors
         d_c = torch.zeros_like(c)
@@ -185,24 +196,27 @@ class _States(torch.autograd.Function):
                 whole.index_copy_(0, positions, part)
         d_table = gates.new_zeros(words, gates.shape[1])
         arrays = [x.numpy() for x in (d_table, gates, c, t, d_h, d_c)]
-        product = torch.empty_like(c[: begin[1]])  # the first step is the widest
+        passed = torch.empty_like(c[: begin[1]])  # the first step is the widest
         for step in range(len(begin) - 2, -1, -1):
             first, last = begin[step], begin[step + 1]
             before = begin[step - 1] if step else -1
             _backward(first, last, before, tokens, *arrays)
             if step:
-                part = torch.mm(gates[first:last], weight, out=product[: last - first])
+                part = multiply(gates[first:last], weight, precision, passed[: last - first])
                 d_h[before : before + last - first].add_(part)
-        second = begin[1]
-        return d_table, gates[second:].t() @ previous[second:], None, None, None, None
+        second, d_weight = begin[1], gates.new_empty(weight.shape)
+        multiply(gates[second:].t(), factor(previous[second:], precision), precision, d_weight)
+        return d_table, d_weight, None, None, None
 
 
 class LSTM(nn.Module):
     """A one-layer LSTM over words; forget gates start open (bias 1). With `reverse` it reads from the end."""
 
-    def __init__(self, words: int, inputs: int, width: int, *, reverse: bool = False) -> None:
+    def __init__(
+        self, words: int, inputs: int, width: int, *, reverse: bool = False, precision: Precision = "float32"
+    ) -> None:
         super().__init__()
-        self.width, self.reverse = width, reverse
+        self.width, self.reverse, self.precision = width, reverse, precision
         self.word = nn.Parameter(torch.randn(words, inputs))
         self.input = nn.Parameter(torch.empty(4 * width, inputs).uniform_(-1, 1) / math.sqrt(width))
         self.state = nn.Parameter(torch.empty(4 * width, width).uniform_(-1, 1) / math.sqrt(width))
@@ -226,11 +240,19 @@ class LSTM(nn.Module):
         """
         table = self.word @ self.input.t() + self.bias  # [words, 4 width]
         reading = Reading(tokens, start, self.reverse, wanted)
-        return states_of(table, self.state, reading, Dropout(dropout, random), plain=plain)[0]
+        return states_of(
+            table, self.state, reading, Dropout(dropout, random), plain=plain, precision=self.precision
+        )[0]
 
 
 def states_of(
-    table: Tensor, weight: Tensor, reading: Reading, dropout: Dropout = NO_DROPOUT, *, plain: bool = False
+    table: Tensor,
+    weight: Tensor,
+    reading: Reading,
+    dropout: Dropout = NO_DROPOUT,
+    *,
+    plain: bool = False,
+    precision: Precision = "float32",
 ) -> tuple[Tensor, Tensor]:
     """h of the tokens, [tokens, width], and c of the token read last in each sequence, [sequences, width].
 
@@ -242,21 +264,27 @@ def states_of(
     rows, ends = (torch.from_numpy(tokens).to(table.device) for tokens in (wanted, last))
     dropping = dropout.share > 0 and dropout.random is not None
     if plain or dropping or table.device.type != "cpu":
-        h, c = _plain(table, weight, packed, at, dropout)
+        h, c = _plain(table, weight, packed, at, dropout, precision)
         return h[rows], c[ends]
-    states: tuple[Tensor, Tensor] = _States.apply(table, weight, packed, at, rows, ends)  # type: ignore[no-untyped-call]
+    states: tuple[Tensor, Tensor] = _States.apply(table, weight, (packed, at), (rows, ends), precision)  # type: ignore[no-untyped-call]
     return states
 
 
 def _plain(
-    table: Tensor, weight: Tensor, tokens: npt.NDArray[np.int64], at: npt.NDArray[np.int64], dropout: Dropout
+    table: Tensor,
+    weight: Tensor,
+    tokens: npt.NDArray[np.int64],
+    at: npt.NDArray[np.int64],
+    dropout: Dropout,
+    precision: Precision,
 ) -> tuple[Tensor, Tensor]:
     h = c = table.new_zeros(int(at[1]), weight.shape[1])
     states, cells = [], []
     for first, last in pairwise(at.tolist()):
         running = last - first
         word = table[torch.from_numpy(tokens[first:last]).to(table.device)]
-        i, f, o, u = (word + dropped(h[:running], *dropout) @ weight.t()).chunk(4, 1)
+        before = dropped(h[:running], *dropout)
+        i, f, o, u = (word + product(before, weight, precision)).chunk(4, 1)
         c = f.sigmoid() * c[:running] + i.sigmoid() * u.tanh()
         h = o.sigmoid() * c.tanh()
         states.append(h)

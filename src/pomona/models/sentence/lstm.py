@@ -16,6 +16,7 @@ from torch import nn
 
 from pomona.models.inputs.sentences import Batch
 from pomona.models.layers.lstm import LSTM
+from pomona.models.layers.precision import Precision
 from pomona.models.model import MODELS, Output, Shape
 from pomona.models.sentence_model import SentenceModel
 
@@ -25,6 +26,7 @@ from pomona.models.sentence_model import SentenceModel
 class LSTMModel(SentenceModel):
     """A one-layer LSTM that reads from left to right."""
 
+    precision: Precision = "float32"  # of the factors of its products; bfloat16 is faster if it is wide
     left_padding: bool = False  # read trainable padding before every shorter sentence, as in the ListOps code
 
     def build(self, shape: Shape) -> nn.Module:
@@ -35,7 +37,8 @@ class LSTMModule(nn.Module):
     def __init__(self, settings: LSTMModel, shape: Shape) -> None:
         super().__init__()
         self.padding = shape.vocabulary if settings.left_padding else None
-        self.lstm = LSTM(shape.vocabulary + (self.padding is not None), settings.width, settings.width)
+        words = shape.vocabulary + (self.padding is not None)
+        self.lstm = LSTM(words, settings.width, settings.width, precision=settings.precision)
         self.classifier = settings.classifier(settings.width, shape)
 
     def forward(self, batch: Batch, random: torch.Generator | None = None) -> Output:
