@@ -24,10 +24,18 @@ LONGEST = 2_000  # characters of a message
 
 
 class PomonaError(Exception):
-    """The root of the family; catch this to catch all of Pomona's own errors."""
+    """The root of the family; catch this to catch all of Pomona's own errors.
 
-    def __init__(self, message: str = "", *more: object) -> None:
-        super().__init__(_readable(str(message)), *more)
+    `code` are lines of Python to type instead; they end the message, each on a line of its own.
+    """
+
+    def __init__(self, message: str = "", *more: object, code: Iterable[str] = ()) -> None:
+        self.code = tuple(code)
+        super().__init__(_readable(str(message)) + self.lines, *more)
+
+    @property
+    def lines(self) -> str:
+        return "".join(f"\n    {line}" for line in self.code)
 
 
 def _readable(message: str) -> str:

@@ -201,7 +201,7 @@ def _create(beside: Path) -> int:
         number = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         with suppress(OSError):  # without a lock it is as safe, but is not removed if the process is killed
             try_lock(number, wait=True)  # one who takes it for a left-over holds the lock until it is removed
-        with suppress(FileNotFoundError):  # so it was
+        with suppress(FileNotFoundError):  # it was removed before the lock was there: try again
             if beside.stat().st_ino == os.fstat(number).st_ino:
                 return number
         os.close(number)

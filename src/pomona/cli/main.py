@@ -62,7 +62,9 @@ def main() -> None:
     except PomonaError as error:
         place = _place_of(error) if error.__cause__ is not None else ""  # of a rule or module of the user's
         where = f" ({terminal.plain(place)})" if place and place not in str(error) else ""
-        said = terminal.plain(error).replace(r"\n    ", "\n    ")  # lines of Python to type instead
+        said = terminal.plain(str(error).removesuffix(error.lines)) + "".join(
+            f"\n    {terminal.plain(line)}" for line in error.code
+        )
         terminal.err.print(f"[bold red]{type(error).__name__}[/]: {said}{where}")
         sys.exit(terminal.BAD_INPUT)
     except (OSError, MemoryError) as error:  # a path that is too long, a disk or a memory that is full

@@ -120,10 +120,8 @@ class Task:
         return shares
 
     def purpose(self, seed: int) -> tuple[Any, ...]:
-        """What the random numbers of a distribution depend on: task, version, seed, and settings that are not defaults.
-
-        Defaults are left out so that adding a setting does not change published data.
-        """
+        """What the random numbers of a distribution depend on: task, version, seed, and settings that are not defaults
+        (defaults are left out so that adding a setting does not change published data)."""
         default = {item.name: item.default for item in dataclasses.fields(self)}
         chosen = {name: value for name, value in settings_of(self).items() if getattr(self, name) != default[name]}
         return self.name, self.version, chosen, int(seed)
@@ -151,7 +149,8 @@ class Task:
 
     def assemble(self, trees: Remembered) -> Corpus:
         """A corpus of trees returned by `example`; override it for a `scan` that gives rows of tokens."""
-        assert not isinstance(trees, Rows), f"{self.name} gives rows in scan, so it must define assemble"
+        if isinstance(trees, Rows):
+            raise SpecError(f"task {self.name}: its `scan` gives rows, so it must also define `assemble`.")
         texts = [tree if isinstance(tree, str) else brackets.write(Forest.from_nested([tree]))[0] for tree in trees]
         return corpus_of_trees(brackets.read(texts), values=self.leaf_value)
 

@@ -64,7 +64,8 @@ def check_reach(targets: Floats, moments: Moments) -> Floats:
         size = "large" if top > 1.0 else "small"
         raise MeasureError(
             f"the representations have numbers up to {top:.3g}, too {size} for their squares. Rescale them all "
-            f"alike:\n    pm.tre(vectors / abs(vectors).max(), derivations)"
+            f"alike:",
+            code=["pm.tre(vectors / abs(vectors).max(), derivations)"],
         )
     if targets.dtype == np.float32 and not 1e-12 < top < 1e12:
         return np.asarray(targets, np.float64)

@@ -202,7 +202,8 @@ def _table(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if array.ndim > 2:
         raise MeasureError(
             f"messages hold one symbol for each position, [items, positions]; got {list(array.shape)}. One-hot "
-            f"messages are vectors already:\n    pm.tre(one_hot, derivations)"
+            f"messages are vectors already:",
+            code=["pm.tre(one_hot, derivations)"],
         )
     if array.dtype.kind == "f":
         if not np.array_equal(array, np.round(array)):
@@ -303,15 +304,20 @@ def one_meaning(array: npt.NDArray[Any], *, messages: bool) -> None:
     if array.ndim >= 3 and not messages and not _distributions(array):
         shape = list(array.shape)
         raise MeasureError(
-            f"representations of shape {shape} may be hidden states of padded tokens. Say what they are:\n"
-            f'    pm.tre(hidden, derivations, pool="mean", mask=attention_mask)      # one vector from the tokens\n'
-            f"    pm.tre(vectors.reshape({shape[0]}, -1), derivations)      # every number counts, nothing is padding"
+            f"representations of shape {shape} may be hidden states of padded tokens. Say what they are:",
+            code=[
+                'pm.tre(hidden, derivations, pool="mean", mask=attention_mask)      # one vector from the tokens',
+                f"pm.tre(vectors.reshape({shape[0]}, -1), derivations)      # every number counts, nothing is padding",
+            ],
         )
     if array.dtype.kind in "iu" and array.ndim == 2:
         raise MeasureError(
             f"representations of whole numbers ({array.dtype}) may be symbols, whose size means nothing. Say what they "
-            f"are:\n    pm.tre(messages=symbols, derivations=derivations)      # symbols: one-hot vectors are made\n"
-            f"    pm.tre(numpy.asarray(vectors, float), derivations)      # measurements or counts"
+            f"are:",
+            code=[
+                "pm.tre(messages=symbols, derivations=derivations)      # symbols: one-hot vectors are made",
+                "pm.tre(numpy.asarray(vectors, float), derivations)      # measurements or counts",
+            ],
         )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from pomona.representations.tre.derivations import Derivations, IntArray
 from pomona.representations.tre.design import FloatArray
 from pomona.representations.tre.recursion import Parameters
-from pomona.representations.tre.together import descend_rescaled, descend_together
+from pomona.representations.tre.together import descend_better, descend_rescaled, distinct
 
 NUMBERS = 300  # of the representations, at most
 CURVATURE = 1_200_000  # starts x unknowns x unknowns
@@ -53,24 +53,13 @@ def best_of_maps(derivations: Derivations, targets: FloatArray, rows: int, dista
     many, rng = ManyMaps(derivations, targets / size_of, rows, distance), np.random.default_rng(0)
     value, at = many.descended(many.drawn(starts, rng))
     if distance == "cosine":
-        best = _distinct(value, RESCALED)
+        best = distinct(value, RESCALED)
         value, at = value[best], at[best]
         descend_rescaled(partial(many.slope, corner=0.0), value, at, STEPS, TOLERANCE / 10)
     found: list[Point] = []
-    for one in _distinct(value, RETURNED):
+    for one in distinct(value, RETURNED):
         lexicon, maps, bias = (part[0] for part in many.parts(at[one : one + 1]))
         found.append((size_of * lexicon, {"maps": maps, "bias": size_of * bias}))
-    return found
-
-
-def _distinct(value: FloatArray, most: int) -> list[int]:
-    """The points with the least values, one for each value."""
-    found: list[int] = []
-    for one in np.argsort(value, kind="stable").tolist():
-        if len(found) == most or not np.isfinite(value[one]):
-            break
-        if not found or value[one] > value[found[-1]] + 1e-4 * max(abs(value[found[-1]]), 1e-3):
-            found.append(one)
     return found
 
 
@@ -113,12 +102,10 @@ class ManyMaps:
         short, share = SHORT, 2
         if self.distance in CORNERED:
             corners, short, share = CORNERS, SHORT_WITH_CORNERS, 3
-        value, at = descend_together(partial(self.slope, corner=corners[0]), at, short, TOLERANCE)
-        better = np.argsort(value, kind="stable")[: max(len(at) // share, FEWEST)]
-        value, at = value[better], at[better]
-        for corner in corners:
-            value, at = descend_together(partial(self.slope, corner=corner), at, STEPS, TOLERANCE)
-        return value, at
+        slopes = [partial(self.slope, corner=corner) for corner in corners]
+        return descend_better(
+            slopes, at, short=short, limit=STEPS, share=share, fewest=FEWEST, tolerance=TOLERANCE
+        )
 
     @cached_property
     def _into(self) -> list[list[FloatArray]]:

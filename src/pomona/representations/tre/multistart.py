@@ -26,7 +26,7 @@ import numpy as np
 from pomona.representations.tre.cells import Paths
 from pomona.representations.tre.design import FloatArray
 from pomona.representations.tre.recursion import Parameters
-from pomona.representations.tre.together import Slope, descend_rescaled, descend_together
+from pomona.representations.tre.together import Slope, descend_better, descend_rescaled, distinct
 
 WORK = 80_000  # leaves x coordinates x starts that descend together
 CURVATURE = 600_000  # starts x unknowns x unknowns
@@ -68,7 +68,7 @@ def best_of_many(
         grid = grid[:0]
     value, lexicon, number = problem.searched(np.concatenate(lexicons), np.concatenate(numbers), grid, rng)
     ends: list[Point] = []
-    for one in _distinct(value, RETURNED):
+    for one in distinct(value, RETURNED):
         own = number[one].copy() if diagonal else number[one][:, :, None].copy()
         ends.append((scale * lexicon[one], {key: own}))
     return ends
@@ -89,17 +89,6 @@ def seconds_of_many(paths: Paths, width: int, *, cosine: bool, diagonal: bool, k
     each = 2e-10 * paths.shape[0] * leaves + 2e-8 * leaves + 2e-9 * unknowns**2
     steps = 400 * (2 if diagonal else 1) * (1 if cosine else 2)
     return (1.5 if diagonal else 1.0) + (starts + known) * steps * each
-
-
-def _distinct(value: FloatArray, most: int) -> list[int]:
-    """The points with the least values, one for each value."""
-    found: list[int] = []
-    for one in np.argsort(value, kind="stable"):
-        if len(found) == most or not np.isfinite(value[one]):
-            break
-        if not found or value[one] > value[found[-1]] + 1e-4 * max(abs(value[found[-1]]), 1e-3):
-            found.append(int(one))
-    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +178,7 @@ class Many:
         value, at = self._descended(at, parts)
         places = Places.of(self.paths, grid)
         for _ in range(GENERATIONS):
-            best = at[_distinct(value, PARENTS)]
+            best = at[distinct(value, PARENTS)]
             if not len(best):
                 break
             children = _mixed(*parts(best), many, rng) if its[1] > 1 else best[_better(len(best), many, rng)]
@@ -204,7 +193,7 @@ class Many:
             further, ends = self._descended(children, parts)
             value, at = np.concatenate([value, further]), np.concatenate([at, ends])
         if self.cosine:
-            chosen = _distinct(value, RESCALED)
+            chosen = distinct(value, RESCALED)
             value, at = value[chosen], at[chosen]
             descend_rescaled(self._flat(parts, 0.0), value, at, STEPS, FINE / 10)
         return value, *parts(at)
@@ -260,12 +249,8 @@ class Many:
     def _descended(self, at: FloatArray, parts: Parts) -> tuple[FloatArray, FloatArray]:
         """Where the better third of some points end."""
         corners, tolerance = ((0.0,), FINE) if self.cosine else (CORNERS, TOLERANCE)
-        value, at = descend_together(self._flat(parts, corners[0]), at, SHORT, tolerance)
-        better = np.argsort(value, kind="stable")[: max(len(at) // 3, FEWEST)]
-        value, at = value[better], at[better]
-        for corner in corners:
-            value, at = descend_together(self._flat(parts, corner), at, STEPS, tolerance)
-        return value, at
+        slopes = [self._flat(parts, corner) for corner in corners]
+        return descend_better(slopes, at, short=SHORT, limit=STEPS, share=3, fewest=FEWEST, tolerance=tolerance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,7 +281,7 @@ class Places:
             gram += 1e-9 * (1.0 + np.trace(gram, axis1=1, axis2=2)[:, None, None]) * np.eye(gram.shape[1])
             vectors = np.linalg.solve(gram, (self.matrices * right[:, :, None]).sum(axis=1)[:, :, None])[:, :, 0]
             at = (self.matrices @ vectors[:, :, None])[:, :, 0]
-        chosen = _distinct(reweighting(at)[0], PLACES)
+        chosen = distinct(reweighting(at)[0], PLACES)
         return [(vectors[one] / self.size[one], self.numbers[one]) for one in chosen]
 
 

@@ -125,11 +125,11 @@ def _refuse_layers(representations: Any, items: int) -> None:
         return
     if len(shapes) == items and all(len(shape) == 2 for shape in shapes) and len({shape[0] for shape in shapes}) > 1:
         raise MeasureError(
-            "every row has its own number of tokens. Say what one vector is made of:\n"
-            '    pm.tre(hidden, derivations, pool="mean")      # or "last", "first"'
+            "every row has its own number of tokens. Say what one vector is made of:",
+            code=['pm.tre(hidden, derivations, pool="mean")      # or "last", "first"'],
         )
     if all(shape[0] == items for shape in shapes) and len(shapes) != items:
         raise MeasureError(
-            f"these are {len(shapes)} layers. Choose one, or measure them all:\n"
-            f"    pm.tre(layers[-1], derivations)\n    pm.representations.tre_layers(layers, derivations)"
+            f"these are {len(shapes)} layers. Choose one, or measure them all:",
+            code=["pm.tre(layers[-1], derivations)", "pm.representations.tre_layers(layers, derivations)"],
         )

@@ -7,7 +7,7 @@ and Overton). A simplex needs no slope: it is for functions of two or three numb
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,32 @@ def descend_together(slope: Slope, points: FloatArray, limit: int, tolerance: fl
             at[live], value[live], grad[live] = here + moved, after, turned
             live = live[(length > 0.0) & (now - after > tolerance * np.maximum(np.abs(now), 1e-12))]
     return value, at
+
+
+def descend_better(
+    slopes: Sequence[Slope], points: FloatArray, *, short: int, limit: int, share: int, fewest: int, tolerance: float
+) -> tuple[FloatArray, FloatArray]:
+    """Where the better points end: one of `share`, and at least `fewest`, as they stand after a `short` descent.
+
+    They descend by one slope after another, as of a distance that is rounded off less and less.
+    """
+    value, at = descend_together(slopes[0], points, short, tolerance)
+    better = np.argsort(value, kind="stable")[: max(len(at) // share, fewest)]
+    value, at = value[better], at[better]
+    for slope in slopes:
+        value, at = descend_together(slope, at, limit, tolerance)
+    return value, at
+
+
+def distinct(value: FloatArray, most: int) -> list[int]:
+    """The points with the least values, one for each value."""
+    found: list[int] = []
+    for one in np.argsort(value, kind="stable").tolist():
+        if len(found) == most or not np.isfinite(value[one]):
+            break
+        if not found or value[one] > value[found[-1]] + 1e-4 * max(abs(value[found[-1]]), 1e-3):
+            found.append(one)
+    return found
 
 
 def descend_rescaled(slope: Slope, value: FloatArray, at: FloatArray, limit: int, tolerance: float) -> None:
