@@ -32,9 +32,10 @@ def norm(layer: nn.Module, row: Tensor) -> Tensor:
 
 
 def score(module: nn.Module, left: Tensor, right: Tensor, blur: Tensor | float = 0.0) -> Tensor:
-    """The bounded logit of P(reduce); no gradient goes to the two vectors, and their counters are not seen."""
+    """The bounded logit of P(reduce); no gradient goes to the two vectors; of their counters tanh is seen, without blur."""
     width = module.settings.width
     seen = torch.cat([left[:width], right[:width]]).detach() + blur
+    seen = torch.cat([seen, torch.tanh(torch.cat([left[width:], right[width:]])).detach()])
     inner = module.policy.weight @ seen + module.policy.bias
     gelu = 0.5 * inner * (1 + torch.erf(inner / 2**0.5))
     return 4 * torch.tanh((module.policy_out.weight[0] @ gelu + module.policy_out.bias[0]) / 4)

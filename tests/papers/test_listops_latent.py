@@ -78,12 +78,12 @@ def test_cells_are_means_of_records_with_the_priors_beside_them():
     wide = {part: cells[f"accuracy on arguments-10{part}"] for part in parts}
     assert {part: [cell["measured"], cell["runs"]] for part, cell in wide.items()} == parts
     assert len(cells) == 4 + len(ELSEWHERE) + 1
-    assert {cell["priors"] for cell in empty if cell["row"] == WIDE} == {FORMER_PRIORS + COUNTERS}
+    assert {cell["priors"] for cell in empty if cell["row"] == WIDE} == {PRIORS + COUNTERS}
     assert {cell["priors"] for cell in empty if cell["row"] == FORMER} == {FORMER_PRIORS} != {PRIORS}
 
 
 def test_counters_and_noise_are_all_that_the_wide_row_changes():
-    plain, wide = (latent_recipes("cpu")[row][0] for row in (FORMER, WIDE))
+    plain, wide = (latent_recipes("cpu")[row][0] for row in (ROW, WIDE))
     one, two = (stages_of(recipe, model_of(recipe)) for recipe in (plain, wide))
     noisy = [stage.name for stage in two if stage.settings.get("noise")]
     assert noisy == [stage.name for stage in one if "cell" not in stage.frozen]
@@ -92,4 +92,4 @@ def test_counters_and_noise_are_all_that_the_wide_row_changes():
     assert [dataclasses.replace(stage, settings={}) for stage in one] == [
         dataclasses.replace(stage, settings={}) for stage in two
     ]  # fmt: skip
-    assert (dict(plain.settings), dict(wide.settings)) == ({}, {"counters": 24})
+    assert (dict(plain.settings), dict(wide.settings)) == ({}, {"counters": 16})

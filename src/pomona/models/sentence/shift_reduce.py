@@ -112,7 +112,7 @@ class ShiftReduceModel(Model):
             Stage("both to 12", longest=12, steps=400, batch=128, rate=2e-3, weight_decay=0.01, clip=1.0),
             Stage("both to 20", longest=20, steps=400, batch=128, rate=2e-3, weight_decay=0.01, clip=1.0),
             Stage(
-                "own trees", longest=50, steps=2_000, look=400, batch=128, rate=2e-3, schedule="linear",
+                "own trees", longest=50, steps=4_000, look=400, batch=128, rate=2e-3, schedule="linear",
                 weight_decay=0.01, clip=1.0,
                 settings={"sampled": 0, "policy": 0.0, "prior_weight": 0.0, "own": 0.1},
             ),
@@ -129,7 +129,7 @@ class ShiftReduceModule(nn.Module):
         self.settings, self.learning = settings, Learning()
         self.words = Words(settings, shape)
         self.cell = GRC(width, settings.counters)
-        self.policy = nn.Linear(2 * width, width)
+        self.policy = nn.Linear(2 * self.cell.size, width)
         self.policy_out = nn.Linear(width, 1)
         nn.init.constant_(self.policy_out.bias, FIRST_BIAS)
 
@@ -183,8 +183,12 @@ class ShiftReduceModule(nn.Module):
         return stacks, tape
 
     def score(self, pairs: Tensor, blur: Tensor | float = 0.0) -> Tensor:
-        """The logit of P(reduce) of pairs of vectors, whose counters it does not see; blur is added to what it sees."""
-        seen = self.cell.seen(pairs)[:, : 2 * self.settings.width] + blur
+        """The logit of P(reduce) of pairs of vectors, [pairs, 2 * size]; blur is added to the vectors that it sees, not
+        to their counters, which it sees squashed."""
+        both, width = pairs.view(len(pairs), 2, -1), self.settings.width
+        seen = both[:, :, :width].flatten(1) + blur
+        if self.settings.counters:
+            seen = torch.cat([seen, torch.tanh(both[:, :, width:]).flatten(1)], 1)
         s = self.policy_out(nn.functional.gelu(self.policy(seen)))[:, 0]
         return BOUND * torch.tanh(s / BOUND)
 

@@ -3,8 +3,8 @@
 The model is given sentences and answers. What it is told besides (`PRIORS`) stands beside every number. Training is as
 for the paper's models: 90,000 expressions without those of the test file. It is then tested on that file, and on
 longer, wider and deeper ListOps. An ablation leaves the last stage out, as does the row that it is compared with.
-`FORMER` has the stages that the model had at first. `WIDE` is that with counters in its cell and noise on its nodes,
-for lists of more arguments than in training.
+`FORMER` has the stages that the model had at first. `WIDE` is today's model with counters in its cell and noise on its
+nodes, for lists of more arguments than in training.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PRIORS = (
 )
 FORMER_PRIORS = PRIORS.replace(", and keeps beginnings apart from answers", "")
 EXCEPT = " This row is told all of that but for what its name says."
-COUNTERS = " Every vector has 24 counters, which add up along left children."
+COUNTERS = " Every vector has 16 counters, which add up along left children."
 ELSEWHERE = (
     *(f"length-{low}-{low + 100}" for low in range(200, 1_000, 100)),
     "arguments-10", "arguments-15", "lra",
@@ -48,14 +48,15 @@ _FORMER: dict[str, dict[str, Any]] = {"flat": {"settings": {"apart": 0.0}}, "own
 _NOISY = ("flat", *_STAGES[2:], "own trees")  # wherever the cell learns
 
 
-def _former(noise: float = 0.0) -> tuple[dict[str, Any], ...]:
-    """The stages that the model had at first, with noise on every node."""
-    stages = []
-    for name in (*_STAGES, "own trees"):
-        changed = _FORMER.get(name, {})
-        settings = {**changed.get("settings", {}), **({"noise": noise} if noise and name in _NOISY else {})}
-        stages.append({"name": name, **changed, **({"settings": settings} if settings else {})})
-    return tuple(stages)
+def _former() -> tuple[dict[str, Any], ...]:
+    """The stages that the model had at first."""
+    return tuple({"name": name, **_FORMER.get(name, {})} for name in (*_STAGES, "own trees"))
+
+
+def _noisy(noise: float) -> tuple[dict[str, Any], ...]:
+    """Today's stages, with noise on every node."""
+    stages = (*_STAGES, "own trees")
+    return tuple({"name": name, **({"settings": {"noise": noise}} if name in _NOISY else {})} for name in stages)
 
 
 _ABLATIONS: dict[str, dict[str, Any]] = {  # what differs from SHORT
@@ -74,12 +75,12 @@ _ABLATIONS: dict[str, dict[str, Any]] = {  # what differs from SHORT
 
 
 def latent_recipes(budget: Budget) -> dict[str, list[Recipe]]:
-    """The runs of each row: five seeds, four of the former stages, three with counters, and two of each ablation."""
+    """The runs of each row: five seeds, five with counters, four of the former stages, and two of each ablation."""
     plain = Recipe("shift_reduce", exclude=held_out())
     short = dataclasses.replace(plain, stages=_STAGES)
     former = dataclasses.replace(plain, stages=_former())
-    wide = dataclasses.replace(plain, settings={"counters": 24}, stages=_former(noise=0.3))
-    rows = {ROW: (plain, 5), FORMER: (former, 4), WIDE: (wide, 3), SHORT: (short, 2)}
+    wide = dataclasses.replace(plain, settings={"counters": 16}, stages=_noisy(0.3))
+    rows = {ROW: (plain, 5), WIDE: (wide, 5), FORMER: (former, 4), SHORT: (short, 2)}
     rows |= {f"{SHORT}, {name}": (dataclasses.replace(short, **change), 2) for name, change in _ABLATIONS.items()}
     if budget == "smoke":
         sizes = {"train": 1_500, "dev": 200, "test": 500}
@@ -140,9 +141,9 @@ def latent_cells(plan: Plan, now: Mapping[str, list[Record]]) -> list[Cell]:
 
 
 def _priors(row: str) -> str:
-    if row in (FORMER, WIDE):
-        return FORMER_PRIORS + COUNTERS * (row == WIDE)
-    return PRIORS + EXCEPT * (row not in (ROW, SHORT))
+    if row == FORMER:
+        return FORMER_PRIORS
+    return PRIORS + COUNTERS * (row == WIDE) + EXCEPT * (row not in (ROW, WIDE, SHORT))
 
 
 def _columns(row: str, records: Iterable[Record]) -> dict[str, list[float]]:
