@@ -1,6 +1,6 @@
 """Matrix products of 32-bit numbers by the faster of the two libraries that torch brings.
 
-    multiplied(x, weight)          x @ weight.t()
+    multiplied(x, weight)          x @ weight.t(), with a bias and ReLU if they are wanted
     over_rows(x, y)                x.t() @ y: the gradient of a weight, a sum over many rows
 
 Torch computes `mm` with MKL, which keeps its widest instructions for Intel's processors; on AMD's with 512-bit
@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 FEW = 16  # rows up to which a call of oneDNN costs more than it saves
 SMALL = 1 << 18  # numbers multiplied, likewise
@@ -37,9 +37,12 @@ def one_dnn() -> Any:
     return getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 
 
-def multiplied(x: Tensor, weight: Tensor) -> Tensor:
-    """x @ weight.t() of [rows, inputs] and [outputs, inputs]."""
-    return _by_one_dnn(x, weight) if _faster(x, len(weight) * x.shape[1]) else x @ weight.t()
+def multiplied(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, relu: bool = False) -> Tensor:
+    """x @ weight.t() + bias of [rows, inputs] and [outputs, inputs]."""
+    if _faster(x, weight.shape[0] * weight.shape[1]):
+        return _by_one_dnn(x, weight, bias, "relu" if relu else "none")
+    out = nn.functional.linear(x, weight, bias)
+    return out.relu_() if relu else out
 
 
 def over_rows(x: Tensor, y: Tensor) -> Tensor:
@@ -51,16 +54,21 @@ def over_rows(x: Tensor, y: Tensor) -> Tensor:
     return _by_one_dnn(x.t(), y.t())
 
 
+def room_for(rows: int) -> int:
+    """Somewhat more rows, at most a sixteenth: of 16 sizes from each power of two to the next."""
+    return rounded_up(rows, max(16, 1 << max(0, rows.bit_length() - 5)))
+
+
 def rounded_up(rows: int, multiple: int) -> int:
     """The next multiple: rows of zeros cost little, and a new shape costs half a millisecond."""
     return -(-rows // multiple) * multiple
 
 
 def _faster(x: Tensor, weights: int) -> bool:
-    here = x.dtype == torch.float32 and x.device.type == "cpu" and wide_amd()
-    return here and len(x) > FEW and len(x) * weights > SMALL
+    here = x.dtype == torch.float32 and x.is_cpu and wide_amd()
+    return here and x.shape[0] > FEW and x.shape[0] * weights > SMALL
 
 
-def _by_one_dnn(x: Tensor, weight: Tensor) -> Tensor:
-    result: Tensor = one_dnn()(x, weight, None, "none", [], "")
+def _by_one_dnn(x: Tensor, weight: Tensor, bias: Tensor | None = None, then: str = "none") -> Tensor:
+    result: Tensor = one_dnn()(x, weight, bias, then, [], "")
     return result
