@@ -27,7 +27,8 @@ from torch import Tensor, nn
 from pomona.base.arrays import Floats, Ints
 from pomona.base.compiled import compiled, fused
 from pomona.models.layers.dropout import dropped
-from pomona.models.layers.precision import Precision, factor, multiply, product
+from pomona.models.layers.precision import Precision, factor, multiply, multiply_rows, product
+from pomona.models.layers.products import rounded_up
 from pomona.models.layers.rows import ONE, sigmoid_row, tanh_row
 
 
@@ -48,6 +49,8 @@ class Dropout(NamedTuple):
 
 
 NO_DROPOUT = Dropout()
+ROOM = 128  # gradients of weights are products over a multiple of so many rows
+MANY = 64  # products of more rows than this are over a multiple of ROOM / 16
 
 
 @compiled
@@ -86,16 +89,18 @@ def _packed(tokens: Ints, start: Ints, reverse: bool) -> tuple[Any, ...]:
 
 @fused
 def _forward(
-    first: int, last: int, before: int, after: int, alive: int, tokens: Ints, table: Floats, gates: Floats, h: Floats,
-    c: Floats, t: Floats, previous: Floats,
+    first: int, last: int, before: int, after: int, alive: int, passed: Floats, tokens: Ints, table: Floats,
+    gates: Floats, h: Floats, c: Floats, t: Floats, previous: Floats,
 ) -> None:  # fmt: skip
-    """One step: rows first..last. The previous step begins at `before`; `alive` rows have a next step, at `after`."""
+    """One step: rows first..last. The previous step begins at `before` and passes on `passed`, the products U h;
+    `alive` rows have a next step, at `after`."""
     H = h.shape[1]
     for row in range(first, last):
         z, word, now = gates[row], table[tokens[row]], c[row]
         if before >= 0:
+            part = passed[row - first]
             for k in range(4 * H):
-                z[k] += word[k]
+                z[k] = part[k] + word[k]
         else:
             for k in range(4 * H):
                 z[k] = word[k]
@@ -150,6 +155,12 @@ def _backward(
             word[k] += z[k]
 
 
+def _few_shapes(first: int, last: int) -> int:
+    """The last row of a product over rows first..last: some rows more, so that there are fewer shapes."""
+    count = last - first
+    return last if count <= MANY else first + rounded_up(count, ROOM // 16)
+
+
 class _States(torch.autograd.Function):
     """The states of packed sequences, with a derivative written by hand."""
 
@@ -166,16 +177,19 @@ class _States(torch.autograd.Function):
         (tokens, at), (rows, ends) = packed, wanted
         table = table.contiguous()
         total, H = int(at[-1]), weight.shape[1]
-        gates, h, c, t, previous = (table.new_empty(total, size * H) for size in (4, 1, 1, 1, 1))
-        arrays = [x.numpy() for x in (table, gates, h, c, t, previous)]
         begin, weight = at.tolist(), factor(weight, precision)
-        turned = weight.t()
+        room = begin[1] + rounded_up(total - begin[1], ROOM)  # rows of zeros at the end, for products of fewer shapes
+        h, c, t = (table.new_empty(total, H) for _ in range(3))
+        gates, previous = table.new_empty(room, 4 * H), table.new_zeros(room, H)
+        gates[total:].zero_()
+        arrays = [x.numpy() for x in (table, gates, h, c, t, previous)]
+        passed = arrays[1]
         for step in range(len(begin) - 1):
             first, last = begin[step], begin[step + 1]
             alive = begin[step + 2] - last if step + 2 < len(begin) else 0
             if step:
-                multiply(previous[first:last], turned, precision, gates[first:last])
-            _forward(first, last, begin[step - 1] if step else -1, last, alive, tokens, *arrays)
+                passed = multiply(previous[first : _few_shapes(first, last)], weight, precision).numpy()
+            _forward(first, last, begin[step - 1] if step else -1, last, alive, passed, tokens, *arrays)
         ctx.kept, ctx.where = (gates, c, t, previous, len(table), precision), (tokens, begin, rows, ends)
         ctx.save_for_backward(weight)
         ctx.set_materialize_grads(False)
@@ -196,16 +210,16 @@ class _States(torch.autograd.Function):
                 whole.index_copy_(0, positions, part)
         d_table = gates.new_zeros(words, gates.shape[1])
         arrays = [x.numpy() for x in (d_table, gates, c, t, d_h, d_c)]
-        passed = torch.empty_like(c[: begin[1]])  # the first step is the widest
+        turned = weight.t().contiguous()
         for step in range(len(begin) - 2, -1, -1):
             first, last = begin[step], begin[step + 1]
             before = begin[step - 1] if step else -1
             _backward(first, last, before, tokens, *arrays)
             if step:
-                part = multiply(gates[first:last], weight, precision, passed[: last - first])
-                d_h[before : before + last - first].add_(part)
-        second, d_weight = begin[1], gates.new_empty(weight.shape)
-        multiply(gates[second:].t(), factor(previous[second:], precision), precision, d_weight)
+                part = multiply(gates[first : _few_shapes(first, last)], turned, precision)
+                d_h[before : before + last - first].add_(part[: last - first])
+        second = begin[1]
+        d_weight = multiply_rows(gates[second:], previous[second:], precision)
         return d_table, d_weight, None, None, None
 
 

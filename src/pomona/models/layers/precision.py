@@ -12,6 +12,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from pomona.models.layers.products import multiplied, over_rows
+
 Precision = Literal["float32", "bfloat16"]  # of the factors of a product
 
 
@@ -29,11 +31,18 @@ def factor(x: Tensor, precision: Precision) -> Tensor:
     return x.bfloat16() if x.device.type != "cpu" or has_units() else x.bfloat16().to(x.dtype)
 
 
-def multiply(x: Tensor, weight: Tensor, precision: Precision, out: Tensor) -> Tensor:
-    """x times a weight that is already a factor, into `out`."""
+def multiply(x: Tensor, weight: Tensor, precision: Precision) -> Tensor:
+    """x times the transposed weight, which is a factor already, without a gradient."""
     if precision == "float32":
-        return torch.mm(x, weight, out=out)
-    return out.copy_((factor(x, precision) @ weight).bfloat16())
+        return multiplied(x, weight)
+    return (factor(x, precision) @ weight.t()).bfloat16().to(x.dtype)
+
+
+def multiply_rows(x: Tensor, y: Tensor, precision: Precision) -> Tensor:
+    """x.t() @ y, the gradient of a weight, without a gradient of its own."""
+    if precision == "float32":
+        return over_rows(x, y)
+    return (factor(x.t(), precision) @ factor(y, precision)).bfloat16().to(x.dtype)
 
 
 def product(x: Tensor, weight: Tensor, precision: Precision) -> Tensor:

@@ -20,6 +20,7 @@ from pomona.models.inputs.sequences import BOS, SequenceBatch
 from pomona.models.layers.attention import Norm, TransformerLayer, sinusoids
 from pomona.models.layers.decoder import Kind, Targets, TreeHeads, rounded, written_output
 from pomona.models.layers.dropout import dropped
+from pomona.models.layers.flat_transformer import FlatBatch, flat_layer
 from pomona.models.model import MODELS, Output, Shape
 from pomona.models.sequence_model import SequenceModel
 
@@ -82,6 +83,8 @@ class Seq2SeqTransformerModule(nn.Module):
 
     def forward(self, batch: SequenceBatch, random: torch.Generator | None = None) -> Output:
         if self.settings.target == "heads" and not self.heads.asks_lists:
+            if self.can_be_flat(batch, random):
+                return self.heads.of_roots(self.roots(batch))
             return self.heads.of_roots(self.encode(batch, random, batch.heads))
         states = self.encode(batch, random)
         if self.settings.target == "heads":
@@ -98,6 +101,21 @@ class Seq2SeqTransformerModule(nn.Module):
         for number, layer in enumerate(self.encoder, 1):
             x = layer(x, mask, share, random, asking=asking if number == len(self.encoder) else None)
         return x if self.end is None else cast(Tensor, self.end(x))
+
+    def can_be_flat(self, batch: SequenceBatch, random: torch.Generator | None) -> bool:
+        """Whether the roots can be computed without padding: on the processor, pre-norm, nothing left out."""
+        dropping = self.settings.dropout > 0 and random is not None
+        here = batch.tokens.device.type == "cpu" and len(batch.rows) > 0
+        return here and self.settings.norm == "pre" and not dropping
+
+    def roots(self, batch: SequenceBatch) -> Tensor:
+        """The vectors at the roots, [batch, answers, width], computed without padding."""
+        flat, table = FlatBatch.of(batch), self.words.table
+        x = nn.functional.embedding(flat.tokens, table * math.sqrt(table.shape[1]))
+        x = x + sinusoids(batch.tokens.shape[1], table.shape[1], x)[flat.places]
+        for number, layer in enumerate(self.encoder, 1):
+            x = flat_layer(cast(TransformerLayer, layer), x, flat.roots if number == len(self.encoder) else flat.every)
+        return cast(Tensor, cast(nn.LayerNorm, self.end)(x)).view(*batch.heads.shape, -1)
 
     def write(
         self, tokens: Tensor, memory: list[tuple[Tensor, Tensor]], mask: Tensor, random: torch.Generator | None
