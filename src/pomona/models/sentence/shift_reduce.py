@@ -21,9 +21,10 @@ Nothing in stage 1 parts them, and no reward can where the cell is frozen. So st
 sentence is no answer (`apart`): its vector is to have at least the squared distance 1 to each of them.
 
 Three settings let it go on in lists that are longer than any it was shown. `noise` is added to every node in training,
-so that the cell learns to undo small errors; the policy sees the vectors without it. `blur` is added to what the policy
-sees while it learns its own likelier steps, which are those without it: so it decides the same of vectors that are a
-little off. `counters` are numbers that add up along a list (`layers.grc`).
+so that the cell learns to undo small errors; the policy sees the vectors without it. `counters` are numbers that add up
+along a list (`layers.grc`); the policy sees them squashed, as the cell does, or else an open list of which only the
+counters tell looks closed. `blur` is added to what the policy sees while it learns its own likelier steps, which are
+those without it: so it decides the same of vectors that are a little off.
 
 What is given besides sentences and answers: left to right in stage 1, which is the right order for flat lists; that a
 beginning of a sentence is no answer there; the tie of answers to words; and a curriculum over lengths. Nothing says
