@@ -32,7 +32,7 @@ def norm(layer: nn.Module, row: Tensor) -> Tensor:
 
 
 def score(module: nn.Module, left: Tensor, right: Tensor, blur: Tensor | float = 0.0) -> Tensor:
-    """The bounded logit of P(reduce); no gradient goes to the two vectors. Of their counters it sees tanh, not blurred."""
+    """The bounded logit of P(reduce); no gradient goes to the two vectors. Of counters it sees tanh, not blurred."""
     width = module.settings.width
     seen = torch.cat([left[:width], right[:width]]).detach() + blur
     seen = torch.cat([seen, torch.tanh(torch.cat([left[width:], right[width:]])).detach()])
