@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pomona.papers.listops_2018.latent import ELSEWHERE, latent_recipes
-from pomona.papers.listops_2018.rivals import PRIORS, ROWS, examples_seen, rival_cells, rival_recipes
+from pomona.papers.listops_2018.rivals import ROWS, examples_seen, priors, rival_cells, rival_recipes
 from pomona.papers.reproduce import Plan
 from pomona.training.checkpoints import model_of
 from pomona.training.staging import stages_of
@@ -23,6 +23,9 @@ def test_every_row_is_another_model_in_stages_without_the_test_file(budget):
         assert [stage.longest for stage in stages] == [6, 12, 20, 50]
         assert not any(stage.settings or stage.frozen for stage in stages)  # nothing but lengths is told
         assert recipe.exclude == ("listops/test_d20s.tsv",)
+        tied = recipe.settings.get("tied", False)
+        assert ("the answer v is tied to the token v" if tied else "answers are not tied") in priors(recipe)
+        assert recipe.settings.keys() - {"tied"} == {"width"}
 
 
 def test_cells_say_what_was_seen_and_whether_dev_still_rose():
@@ -37,7 +40,7 @@ def test_cells_say_what_was_seen_and_whether_dev_still_rose():
     }  # fmt: skip
     assert examples_seen(entry) == 2_000 * 64 + 800 * 128
     cells = {cell["column"]: cell for cell in rival_cells(Plan("listops_2018"), {row: [entry]}) if cell["row"] == row}
-    assert {cell["priors"] for cell in cells.values()} == {PRIORS}
+    assert {cell["priors"] for cell in cells.values()} == {priors(recipe)}
     assert {(cell["seen"], cell["still_rising"]) for cell in cells.values()} == {(230_400, 1)}
     assert cells["accuracy"]["measured"] == 70
     assert cells["F1 gold"]["measured"] == 25

@@ -2,7 +2,8 @@
 
 They are trained in our harness with a budget of minutes on one core, not of days on a GPU: what a cell says is how far
 they come with the examples that it names (`seen`), not what they can reach. Both have the width of `shift_reduce`, and
-of its three priors they are given one, growing lengths (`PRIORS`). Test sets are those of `latent`, fewer rows of each.
+of its priors they are given one, growing lengths, or two, the tie of answers to words (`priors`). Test sets are those
+of `latent`, fewer rows of each.
 """
 
 from __future__ import annotations
@@ -20,10 +21,6 @@ from pomona.papers.reproduce import Budget, Cell, Plan, slug
 from pomona.training.recipe import Recipe
 from pomona.training.run import Run
 
-PRIORS = (
-    "lengths grow from stage to stage. No tree, no order of composition, no value of a node and no meaning of a "
-    "bracket is given, and answers are not tied to tokens."
-)
 FEWER = 100  # rows of the test sets of other distributions
 
 
@@ -39,9 +36,18 @@ def _lengths(to_6: int, to_12: int, to_20: int, to_50: int) -> tuple[dict[str, A
     )  # fmt: skip
 
 
-ROWS: dict[str, tuple[str, tuple[dict[str, Any], ...]]] = {
+TIED = ", answers tied to words"
+_SHORT = {
     "Ordered Memory 64D": ("ordered_memory", _lengths(2_500, 400, 200, 200)),
     "Beam tree 64D": ("beam_tree", _lengths(2_000, 300, 200, 250)),
+}
+ROWS: dict[str, tuple[str, dict[str, Any], tuple[dict[str, Any], ...]]] = {
+    **{row: (model, {}, stages) for row, (model, stages) in _SHORT.items()},
+    **{row + TIED: (model, {"tied": True}, stages) for row, (model, stages) in _SHORT.items()},
+    "Beam tree 64D, trained longer": ("beam_tree", {}, _lengths(2_000, 1_000, 1_000, 1_500)),
+    "Beam tree 64D, trained longer" + TIED: ("beam_tree", {"tied": True}, _lengths(2_000, 1_000, 1_000, 1_500)),
+    "Ordered Memory 64D, trained longer": ("ordered_memory", {}, _lengths(2_500, 800, 800, 800)),
+    "Ordered Memory 64D, trained longer" + TIED: ("ordered_memory", {"tied": True}, _lengths(2_500, 800, 800, 800)),
 }
 
 
@@ -50,9 +56,18 @@ def rival_recipes(budget: Budget) -> dict[str, Recipe]:
     if budget == "smoke":
         return {}
     return {
-        row: Recipe(model, {"width": 64}, exclude=held_out(), dev_rows=1_000, stages=stages)
-        for row, (model, stages) in ROWS.items()
+        row: Recipe(model, {"width": 64, **settings}, exclude=held_out(), dev_rows=1_000, stages=stages)
+        for row, (model, settings, stages) in ROWS.items()
     }
+
+
+def priors(recipe: Recipe) -> str:
+    """What a model is told."""
+    tie = "the answer v is tied to the token v" if recipe.settings.get("tied") else "answers are not tied to tokens"
+    return (
+        f"lengths grow from stage to stage; {tie}. No tree, no order of composition, no value of a node and no meaning "
+        "of a bracket is given."
+    )
 
 
 def rival_runs(plan: Plan) -> dict[str, list[Run]]:
@@ -61,7 +76,7 @@ def rival_runs(plan: Plan) -> dict[str, list[Run]]:
     for row, recipe in rival_recipes(plan.budget).items():
         tests: dict[str, Callable[[], Corpus]] = {"test_d20s": partial(test_set, recipe)}
         tests |= {name: partial(_elsewhere, name) for name in ELSEWHERE}
-        run = plan.run(recipe, slug(row, recipe.seed), tests, train=plan.wants(WHERE, row))
+        run = plan.run(recipe, slug(row.replace(",", ""), recipe.seed), tests, train=plan.wants(WHERE, row))
         if run is not None:
             runs[row] = [run]
     return runs
@@ -84,7 +99,7 @@ def rival_cells(plan: Plan, now: Mapping[str, list[Record]]) -> list[Cell]:
             "weights": f"best of {max((entry['epochs'] for entry in records), default=0)} looks at dev",
             "seen": max(map(examples_seen, records), default=None),
             "still_rising": sum(map(rising, records)) if records else None,
-            "priors": PRIORS,
+            "priors": priors(recipe),
         }
         for column, values in _columns(records).items():
             cells.append({**plan.cell(WHERE, row, column, None, values), **known})
