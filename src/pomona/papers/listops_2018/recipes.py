@@ -91,7 +91,7 @@ _LATENT = {"batch": 64}
 _128D, _48D = ({"width": width, "half_width": True} for width in (128, 48))  # 64 or 24 numbers of h, as in the code
 
 # Each row of Table 1: what differs from _SHARED, and how many seeds the cpu budget trains. The LSTM of 1024D needs some
-# 155 core-seconds an epoch where there are units for products of bfloat16, else two to three times as many.
+# 110 to 155 core-seconds an epoch where there are units for products of bfloat16, else two to five times as many.
 ROWS: dict[str, tuple[dict[str, Any], int]] = {
     "TreeLSTM 128D": (
         {**_TREE, "model": "treelstm", "settings": _128D, "weight_decay": 0.03, "epochs": 24}, 4),
