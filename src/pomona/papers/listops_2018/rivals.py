@@ -45,9 +45,6 @@ ROWS: dict[str, tuple[str, dict[str, Any], tuple[dict[str, Any], ...]]] = {
     **{row: (model, {}, stages) for row, (model, stages) in _SHORT.items()},
     **{row + TIED: (model, {"tied": True}, stages) for row, (model, stages) in _SHORT.items()},
     "Beam tree 64D, trained longer": ("beam_tree", {}, _lengths(2_000, 1_000, 1_000, 1_500)),
-    "Beam tree 64D, trained longer" + TIED: ("beam_tree", {"tied": True}, _lengths(2_000, 1_000, 1_000, 1_500)),
-    "Ordered Memory 64D, trained longer": ("ordered_memory", {}, _lengths(2_500, 800, 800, 800)),
-    "Ordered Memory 64D, trained longer" + TIED: ("ordered_memory", {"tied": True}, _lengths(2_500, 800, 800, 800)),
 }
 
 
