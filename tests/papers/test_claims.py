@@ -47,6 +47,8 @@ def finding(*, within: float = 3.0, higher_counts: bool = False, **cell: Any) ->
         ({"measured": 46.5, "still_rising": 3}, UNDECIDED),
         ({"measured": 46.5, "still_rising": 2}, NOT_REPRODUCED),
         ({"measured": 46.5, "older_recipe": True}, UNDECIDED),
+        ({"measured": 46.5, "runs": 1}, UNDECIDED),
+        ({"measured": 47.5, "runs": 1}, REPRODUCED),
         ({"measured": None}, UNDECIDED),
         ({"budget": "smoke"}, UNDECIDED),
     ],

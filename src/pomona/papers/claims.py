@@ -99,7 +99,8 @@ def number(
     where: str, row: str, column: str, *, within: float, higher_counts: bool = False, note: str = ""
 ) -> Judge:
     """A number is reproduced if ours differs by at most `within`, or if the two 95 % intervals overlap; with
-    `higher_counts` also if it is higher. Otherwise it is not decided while most of our runs were still rising."""
+    `higher_counts` also if it is higher. Otherwise it is not decided while most of our runs were still rising, or while
+    there is one run: another seed could give another number."""
 
     def judge(measured: Measured) -> Finding:
         cell = measured.cell(where, row, column)
@@ -111,6 +112,7 @@ def number(
         if abs(ours - printed) <= within or overlap or (higher_counts and ours > printed):
             verdict = REPRODUCED
         else:
+            doubts += ["one run cannot refute it"] if cell["runs"] == 1 else []
             verdict = UNDECIDED if doubts else NOT_REPRODUCED
         return Finding(with_interval(cell, "printed"), with_interval(cell), verdict, sentence(gap, *doubts, note))
 
