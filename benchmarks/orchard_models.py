@@ -129,7 +129,7 @@ def training_gain(name: str, batches: int, *, alike: bool = False) -> str:
                 seen[kind] += len(some) * (place >= WARM)
             spent[kind] += (time.process_time() - begin) * (place >= WARM)
     before, now = (number / seconds for number, seconds in zip(seen, spent, strict=True))
-    which = f"both in batches of {BEFORE[name][1]}" if alike else "each by its recipe"
+    which = f"batches of {BEFORE[name][1]}, then {(BEFORE if alike else TODAY)[name][1]}"
     return f"{name:20}  {which}: before {before:.0f} ex/s, today {now:.0f} ex/s, ratio {now / before:.2f}"
 
 

@@ -70,7 +70,8 @@ def _constants(measured: Measured) -> Finding:
 
 
 def _more_data(measured: Measured) -> Finding:
-    """RL-SPINN and ST-Gumbel stay below the LSTM however many examples there are (Figure 4)."""
+    """RL-SPINN and ST-Gumbel stay below the LSTM however many examples there are (Figure 4): by more than runs of the
+    LSTM with other seeds differ, since there may be one run of each."""
     printed, rows = "a plot: RL-SPINN and ST-Gumbel do not catch up with the LSTM", ("LSTM 128D", *LATENT)
     cells = [measured.cell("Figure 4", row, "accuracy from 990k") for row in rows]
     known = [cell for cell in cells if cell is not None]
@@ -78,7 +79,12 @@ def _more_data(measured: Measured) -> Finding:
         return Finding(printed, "not run", UNDECIDED, "Not every model has been trained on 990,000 examples.")
     lstm, *latent = (cell["measured"] for cell in known)
     doubts = sorted({doubt for cell in known for doubt in doubts_about(cell)})
-    verdict = REPRODUCED if max(latent) < lstm else UNDECIDED if doubts else NOT_REPRODUCED
+    seeds = measured.cell("Figure 4", rows[0], "accuracy from 90k")
+    spread = (seeds and seeds["deviation"]) or 0.0
+    gap = lstm - max(latent)
+    if abs(gap) <= spread:
+        doubts.append(f"LSTM and the best of the others are {shown(abs(gap))} apart, runs of the LSTM {shown(spread)}")
+    verdict = UNDECIDED if doubts else REPRODUCED if gap > 0 else NOT_REPRODUCED
     ours = ", ".join(f"{cell['row'].split()[0]} {shown(cell['measured'])}" for cell in known)
     return Finding(printed, ours, verdict, sentence("From 990,000 examples, one run each", *doubts))
 
